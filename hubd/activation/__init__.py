@@ -1,0 +1,46 @@
+"""All that a plugin author imports. Adding a name here is a decision about the plugin API."""
+
+from hubd.activation.base import Activation
+from hubd.activation.event import Encoded, Event
+from hubd.activation.handle import AnyHandle, Handle, Origin, Prefix
+from hubd.activation.host import Host, Option, Resolved
+from hubd.activation.method import method, resolver
+from hubd.errors import (
+    Ambiguous,
+    Cancelled,
+    Conflict,
+    ExecutionError,
+    HubError,
+    InvalidParams,
+    NotFound,
+    PermissionDenied,
+    Timeout,
+    Unavailable,
+)
+from hubd.wire.context import Context
+
+__all__ = [
+    "Activation",
+    "Ambiguous",
+    "AnyHandle",
+    "Cancelled",
+    "Conflict",
+    "Context",
+    "Encoded",
+    "Event",
+    "ExecutionError",
+    "Handle",
+    "Host",
+    "HubError",
+    "InvalidParams",
+    "NotFound",
+    "Option",
+    "Origin",
+    "PermissionDenied",
+    "Prefix",
+    "Resolved",
+    "Timeout",
+    "Unavailable",
+    "method",
+    "resolver",
+]

@@ -1,0 +1,151 @@
+"""The activation: what every plugin derives from."""
+
+import inspect
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, ClassVar, Final
+
+from hubd.activation.handle import Origin
+from hubd.activation.host import Host
+from hubd.activation.method import (
+    UNIVERSAL,
+    Method,
+    MethodMark,
+    Resolver,
+    mark_of,
+    read_method,
+    read_resolver,
+)
+from hubd.storage.database import Database
+
+_SEGMENT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_VERSION: Final = re.compile(r"\d+\.\d+\.\d+(?:[-+][A-Za-z0-9.-]+)?")
+
+
+class Activation:
+    """A plugin: a namespace, a semantic version, methods, handle types, perhaps children.
+
+    Class arguments: `namespace`, one segment of a path, and `version`. A class whose instances
+    have different namespaces leaves `namespace` out and sets `self.namespace` itself.
+    """
+
+    namespace: str = ""
+    version: ClassVar[str] = ""
+    # SQL, append-only: never edit one that was released. Names begin with the namespace and "_".
+    migrations: ClassVar[tuple[str, ...]] = ()
+
+    # Read from the class, once.
+    methods: ClassVar[Mapping[str, Method]] = {}
+    resolvers: ClassVar[Mapping[str, Resolver]] = {}
+    # From the class's docstring; an instance may say something more particular.
+    description: str = ""
+    details: str = ""
+
+    # Set by the hub when the activation is attached.
+    _host: Host | None = None
+    _database: Database | None = None
+    _path: str = ""
+
+    def __init_subclass__(cls, *, namespace: str = "", version: str = "", **kwargs: Any) -> None:
+        """Read methods and resolvers; a mistake is an error at import."""
+        super().__init_subclass__(**kwargs)
+        if namespace:
+            check_namespace(cls.__qualname__, namespace)
+            cls.namespace = namespace
+        if version:
+            cls.version = version
+        if not _VERSION.fullmatch(cls.version):
+            raise TypeError(f"{cls.__qualname__}: give a semantic version, such as version='1.0.0'")
+        if not cls.__dict__.get("__doc__"):
+            raise TypeError(f"{cls.__qualname__}: write a docstring; its first line is the help")
+        summary, _, details = inspect.cleandoc(cls.__doc__ or "").partition("\n")
+        cls.description, cls.details = summary.strip(), details.strip()
+        cls.methods, cls.resolvers = _collect(cls)
+        if cls.namespace:
+            for entry in cls.resolvers.values():
+                entry.handle.expected = Origin(cls.namespace, cls.version)
+
+    @property
+    def host(self) -> Host:
+        """The hub, as a plugin sees it.
+
+        Raises:
+            RuntimeError: The activation is not attached to one.
+        """
+        if self._host is None:
+            raise RuntimeError(f"{type(self).__qualname__} is not attached to a hub")
+        return self._host
+
+    @property
+    def db(self) -> Database:
+        """The hub's database, in which the plugin owns the tables with its prefix.
+
+        Raises:
+            RuntimeError: The activation is not attached to a hub with a database.
+        """
+        if self._database is None:
+            raise RuntimeError(
+                f"{type(self).__qualname__} is not attached to a hub with a database"
+            )
+        return self._database
+
+    @property
+    def path(self) -> str:
+        """The full namespace path, once attached; before that the namespace."""
+        return self._path or self.namespace
+
+    @property
+    def origin(self) -> Origin:
+        """What handles of this very activation carry: `ref.at(self.origin)`."""
+        return Origin(self.path, self.version)
+
+    def children(self) -> Iterable["Activation"]:
+        """The activations below this one; having any makes it a hub."""
+        return ()
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Long-lived work: start it, `yield` once, and clean up after the yield."""
+        yield
+
+    def attach(self, path: str, host: Host, database: Database | None) -> None:
+        """Called by the hub, once, before anything else."""
+        self._path, self._host, self._database = path, host, database
+        for entry in self.resolvers.values():
+            entry.handle.settle(self.origin)
+
+
+def check_namespace(where: str, namespace: str) -> None:
+    """Refuse what cannot be one segment of a path.
+
+    Raises:
+        TypeError: With the rule in words.
+    """
+    if not _SEGMENT.fullmatch(namespace):
+        raise TypeError(
+            f"{where}: namespace {namespace!r} must be one word: a letter, then letters, "
+            "digits, '_' or '-'"
+        )
+
+
+def _collect(cls: type[Activation]) -> tuple[dict[str, Method], dict[str, Resolver]]:
+    methods: dict[str, Method] = {}
+    resolvers: dict[str, Resolver] = {}
+    for attribute in cls.__dict__.values():
+        mark = mark_of(attribute)
+        if isinstance(mark, MethodMark):
+            read = read_method(cls.__qualname__, attribute, mark)
+            if read.name in UNIVERSAL:
+                raise TypeError(
+                    f"{cls.__qualname__}.{read.name}: the hub answers '{read.name}' for every "
+                    "namespace; choose another name"
+                )
+            methods[read.name] = read
+        elif mark is not None:
+            found = read_resolver(cls.__qualname__, attribute)
+            if found.handle.method in resolvers:
+                raise TypeError(
+                    f"{cls.__qualname__}: two resolvers for handles of type {found.handle.method}"
+                )
+            resolvers[found.handle.method] = found
+    # A subclass has what its base has, and may replace it.
+    return {**cls.methods, **methods}, {**cls.resolvers, **resolvers}

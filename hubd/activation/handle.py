@@ -1,0 +1,276 @@
+"""Handle types: one declaration that makes, reads, checks and describes a kind of handle."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_args, get_origin
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    PlainValidator,
+    PrivateAttr,
+    SerializationInfo,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, to_jsonable_python
+
+from hubd.errors import HandleInvalid
+from hubd.wire import handle as grammar
+from hubd.wire.handle import WireHandle
+from hubd.wire.schema import HANDLE_FORMAT, MetaField
+
+KINDS: Final = frozenset(
+    (
+        "message",
+        "output",
+        "document",
+        "binary",
+        "event",
+        "block",
+        "turn",
+        "session",
+        "approval",
+        "unknown",
+    )
+)
+
+# Under this key the hub tells the serializer which activation an event comes from.
+ORIGIN: Final = "origin"
+
+
+class Origin(NamedTuple):
+    """The activation that owns a handle."""
+
+    namespace: str
+    version: str
+
+
+class Prefix(str):
+    """Written before a meta value, optional when read: `Annotated[UUID, Prefix("msg-")]`."""
+
+
+class Handle(BaseModel):
+    """A typed reference to data that an activation owns. Its fields are the meta values, in order.
+
+    Class arguments: `method`, the name in the handle; `kind`, what resolving gives (one of
+    `KINDS`); `summary`, a format of one line over the resolved data, such as `"{role}: {content}"`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    method: ClassVar[str] = ""
+    kind: ClassVar[str] = "unknown"
+    summary: ClassVar[str] = ""
+    # The activations that own this type in this process; normally one.
+    owners: ClassVar[tuple[Origin, ...]] = ()
+    # Who will own it, as far as the declaring class can tell before it is attached to a hub.
+    expected: ClassVar[Origin | None] = None
+
+    _origin: Origin | None = PrivateAttr(default=None)
+
+    def __init_subclass__(
+        cls, *, method: str, kind: str = "unknown", summary: str = "", **kwargs: Any
+    ) -> None:
+        """Take the class arguments; a mistake is an error at import."""
+        super().__init_subclass__(**kwargs)
+        if kind not in KINDS:
+            known = ", ".join(sorted(KINDS))
+            raise TypeError(f"{cls.__qualname__}: kind {kind!r} is not one of {known}")
+        cls.method, cls.kind, cls.summary = method, kind, summary
+        cls.owners, cls.expected = (), None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Check the fields, which exist only now."""
+        optional_seen = None
+        for name, field in cls.model_fields.items():
+            if not field.is_required():
+                optional_seen = name
+            elif optional_seen:
+                raise TypeError(
+                    f"{cls.__qualname__}.{name} is required but follows the optional "
+                    f"{optional_seen}; give it a default or move it up"
+                )
+
+    @classmethod
+    def settle(cls, origin: Origin) -> None:
+        """Learn of an activation that owns this type."""
+        if origin not in cls.owners:
+            cls.owners = (*cls.owners, origin)
+
+    def at(self, origin: Origin) -> Self:
+        """The same handle as the property of one activation: `ref.at(self.origin)`."""
+        copy = self.model_copy()
+        copy._origin = origin
+        return copy
+
+    @property
+    def origin(self) -> Origin:
+        """The activation that owns this handle.
+
+        Raises:
+            TypeError: Nobody said so; names the remedy.
+        """
+        candidates = (self._origin,) if self._origin else self.owners or (self.expected,)
+        if len(candidates) > 1 or candidates[0] is None:
+            raise TypeError(
+                f"several activations, or none, own {type(self).__qualname__}; "
+                "say which one: ref.at(self.origin)"
+            )
+        return candidates[0]
+
+    @property
+    def wire(self) -> WireHandle:
+        """The handle as it travels."""
+        return self._wire(self.origin)
+
+    @classmethod
+    def parse(cls, value: str | Mapping[str, Any] | WireHandle) -> Self:
+        """Read a handle of this type.
+
+        Raises:
+            HandleInvalid: It is none, or its meta values do not fit.
+        """
+        try:
+            wire = value if isinstance(value, WireHandle) else grammar.from_json(value)
+        except grammar.InvalidHandle as error:
+            raise HandleInvalid(str(error)) from None
+        if wire.method != cls.method:
+            raise HandleInvalid(f"{wire} is not a handle of type {cls.method}")
+        fields = list(cls.model_fields.items())
+        if len(wire.meta) > len(fields):
+            raise HandleInvalid(f"{wire} has {len(wire.meta)} meta values, not {len(fields)}")
+        strings = {
+            name: text.removeprefix(_prefix(field.metadata))
+            for text, (name, field) in zip(wire.meta, fields, strict=False)
+        }
+        try:
+            parsed = cls.model_validate_strings(strings)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(map(str, first["loc"]))
+            raise HandleInvalid(f"{wire}: meta value '{field}': {first['msg']}") from None
+        return parsed.at(Origin(wire.plugin, wire.version))
+
+    @classmethod
+    def meta_fields(cls) -> list[MetaField]:
+        """What the schema says of the meta values."""
+        described: list[MetaField] = []
+        for index, (name, field) in enumerate(cls.model_fields.items()):
+            meta: MetaField = {"name": name, "index": index, "required": field.is_required()}
+            if prefix := _prefix(field.metadata):
+                meta["prefix"] = prefix
+            if field.description:
+                meta["description"] = field.description
+            described.append(meta)
+        return described
+
+    def __str__(self) -> str:
+        """The canonical text."""
+        return str(self.wire)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when they would be written alike."""
+        if not isinstance(other, Handle):
+            return NotImplemented
+        return type(self) is type(other) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        """Agrees with equality."""
+        return hash(str(self))
+
+    def _wire(self, origin: Origin) -> WireHandle:
+        values = [
+            (_prefix(field.metadata), getattr(self, name))
+            for name, field in type(self).model_fields.items()
+        ]
+        while values and values[-1][1] is None:
+            values.pop()
+        meta = tuple(prefix + _text(value) for prefix, value in values)
+        return WireHandle(origin.namespace, origin.version, self.method, meta)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _accept_text(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Self:
+        """On the wire a handle is a string, or one of the older object forms."""
+        if isinstance(value, str) or (isinstance(value, dict) and _is_object_form(value)):
+            try:
+                return cls.parse(value)
+            except HandleInvalid as error:
+                raise PydanticCustomError(
+                    "handle_invalid", "{reason}", {"reason": error.message}
+                ) from None
+        model: Self = handler(value)
+        return model
+
+    @model_serializer(mode="plain")
+    def _as_text(self, info: SerializationInfo) -> str:
+        context = info.context
+        if self._origin is None and isinstance(context, Mapping) and ORIGIN in context:
+            return str(self._wire(context[ORIGIN]))
+        return str(self)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """A string of a named format, whatever the fields are."""
+        return {"type": "string", "format": HANDLE_FORMAT}
+
+
+def handle_types(annotation: object) -> list[type[Handle]]:
+    """The handle types that occur in a type, also inside models, unions and containers."""
+    found: dict[type[Handle], None] = {}
+    seen: set[object] = set()
+
+    def visit(part: object) -> None:
+        if get_origin(part) is not None:
+            for argument in get_args(part):
+                visit(argument)
+        elif isinstance(part, type) and part not in seen:
+            seen.add(part)
+            if issubclass(part, Handle):
+                found[part] = None
+            elif issubclass(part, BaseModel):
+                for field in part.model_fields.values():
+                    visit(field.annotation)
+
+    visit(annotation)
+    return list(found)
+
+
+def _prefix(metadata: list[Any]) -> str:
+    return next((str(entry) for entry in metadata if isinstance(entry, Prefix)), "")
+
+
+def _text(value: object) -> str:
+    plain = to_jsonable_python(value)
+    if isinstance(plain, bool):
+        return "true" if plain else "false"
+    return "" if plain is None else str(plain)
+
+
+def _is_object_form(value: dict[str, Any]) -> bool:
+    return "source" in value or ("method" in value and "version" in value)
+
+
+def _read_any(value: object) -> WireHandle:
+    if isinstance(value, WireHandle):
+        return value
+    try:
+        return grammar.from_json(value)
+    except grammar.InvalidHandle as error:
+        raise PydanticCustomError("handle_invalid", "{reason}", {"reason": str(error)}) from None
+
+
+_HANDLE_STRING: Final = WithJsonSchema({"type": "string", "format": HANDLE_FORMAT})
+
+# Any handle at all, for parameters and events that carry other plugins' handles.
+AnyHandle = Annotated[WireHandle, PlainValidator(_read_any), PlainSerializer(str), _HANDLE_STRING]
+# The same, not looked at yet: for methods that answer for each of many handles by itself.
+UnreadHandle = Annotated[str | dict[str, Any], _HANDLE_STRING]

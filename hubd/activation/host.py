@@ -1,0 +1,96 @@
+"""The hub as a plugin sees it: calling, resolving, asking the caller, telling progress.
+
+Only the surface; the hub implements it (plexus/host.py), and a test may implement it too.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hubd.wire.context import Context
+from hubd.wire.handle import WireHandle
+
+
+@dataclass(frozen=True)
+class Option:
+    """One choice of a `select`."""
+
+    value: str
+    label: str
+    description: str | None = None
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What a handle pointed at."""
+
+    handle: WireHandle
+    kind: str
+    data: Mapping[str, Any]
+    summary: str
+
+
+class Host(Protocol):
+    """What `self.host` offers inside a method, a resolver or `lifespan`."""
+
+    @property
+    def context(self) -> Context:
+        """The caller's working directory and environment; empty where it gave none."""
+
+    def call(
+        self, method: str, /, **params: Any
+    ) -> AbstractAsyncContextManager[AsyncIterator[dict[str, Any]]]:
+        """Call any method of the hub: `async with self.host.call("arbor.tree_get", …) as events`.
+
+        Yields the contents of its data items. Leaving the block ends the call.
+
+        Raises:
+            HubError: What the method ended with, while iterating.
+        """
+
+    async def resolve(self, handle: str | WireHandle) -> Resolved:
+        """What a handle of any plugin points at.
+
+        Raises:
+            HubError: As `plexus.resolve_handle`.
+        """
+
+    async def progress(self, message: str, percentage: float | None = None) -> None:
+        """Tell the caller how far the method is."""
+
+    async def confirm(
+        self, message: str, *, default: bool | None = None, timeout_seconds: float = 30.0
+    ) -> bool:
+        """Ask yes or no.
+
+        Without an answer in time the default stands, where there is one.
+
+        Raises:
+            Timeout: No answer, no default.
+            Cancelled: The caller declined to answer, or cannot be asked.
+        """
+
+    async def prompt(
+        self,
+        message: str,
+        *,
+        default: str | None = None,
+        placeholder: str | None = None,
+        multiline: bool = False,
+        timeout_seconds: float = 30.0,
+    ) -> str:
+        """Ask for a text. Raises as `confirm`."""
+
+    async def select(
+        self,
+        message: str,
+        options: Sequence[Option],
+        *,
+        multi: bool = False,
+        timeout_seconds: float = 30.0,
+    ) -> list[str]:
+        """Ask to choose; the values chosen. Raises as `confirm`."""
+
+    async def custom(self, data: Mapping[str, Any], *, timeout_seconds: float = 30.0) -> Any:
+        """Ask something that only this plugin and its client understand. Raises as `confirm`."""

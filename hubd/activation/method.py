@@ -1,0 +1,337 @@
+"""Methods and resolvers: the decorators that mark them, and what is read from their signature.
+
+Decorators mark and never wrap, so a method is called in a test as it stands. Hints and
+docstrings are read once, when the class is made; a mistake is a TypeError that names the class,
+the method and the remedy.
+"""
+
+import inspect
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+
+from hubd.activation.event import Encoded, Event
+from hubd.activation.handle import Handle, handle_types
+from hubd.wire.schema import JsonSchema
+
+F = TypeVar("F", bound=Callable[..., AsyncIterator[Any]])
+
+RENDERINGS: Final = ("tree", "chat", "table", "text")
+# Answered by the hub for every namespace, so no plugin may take these names.
+UNIVERSAL: Final = ("schema", "hash", "resolve_handle")
+
+_MARK: Final = "__hubd_mark__"
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_ARGUMENT: Final = re.compile(r"(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
+_SECTION: Final = re.compile(r"(Args|Returns|Yields|Raises|Example|Examples|Note|Notes):\s*")
+
+
+@dataclass(frozen=True)
+class MethodMark:
+    """What the decorator was given."""
+
+    name: str | None
+    streaming: bool
+    bidirectional: bool
+    annotations: Mapping[str, Any]
+
+
+class ResolverMark:
+    """Says that a function resolves the handle type of its parameter."""
+
+
+@overload
+def method(function: F, /) -> F: ...
+
+
+@overload
+def method(
+    *,
+    name: str | None = None,
+    streaming: bool = True,
+    bidirectional: bool = False,
+    read_only: bool = False,
+    destructive: bool = False,
+    needs_context: bool = False,
+    render: str | None = None,
+    completes: Mapping[str, str] | None = None,
+    aliases: Mapping[str, list[str]] | None = None,
+    mcp: Mapping[str, Any] | None = None,
+) -> Callable[[F], F]: ...
+
+
+def method(
+    function: F | None = None,
+    /,
+    *,
+    name: str | None = None,
+    streaming: bool = True,
+    bidirectional: bool = False,
+    read_only: bool = False,
+    destructive: bool = False,
+    needs_context: bool = False,
+    render: str | None = None,
+    completes: Mapping[str, str] | None = None,
+    aliases: Mapping[str, list[str]] | None = None,
+    mcp: Mapping[str, Any] | None = None,
+) -> F | Callable[[F], F]:
+    """Mark an async generator as a method of its activation.
+
+    Args:
+        function: The method, when the decorator is used without arguments.
+        name: The name on the wire, where it cannot be the Python name (`list`, `type`).
+        streaming: False promises exactly one event, and the hub holds the method to it.
+        bidirectional: The method may ask its caller through the host.
+        read_only: Changes nothing.
+        destructive: Removes something for good.
+        needs_context: Uses the caller's working directory and environment.
+        render: How a terminal shows the events: tree, chat, table or text.
+        completes: For a parameter, the method that lists its values.
+        aliases: For a parameter, other names it is accepted under.
+        mcp: Hints for the MCP bridge.
+    """
+    if render is not None and render not in RENDERINGS:
+        raise TypeError(f"render={render!r} is not one of {', '.join(RENDERINGS)}")
+    hints = {
+        "read_only": read_only,
+        "destructive": destructive,
+        "needs_context": needs_context,
+        "render": render,
+        "completes": dict(completes or {}),
+        "aliases": {param: list(names) for param, names in (aliases or {}).items()},
+        "mcp": dict(mcp or {}),
+    }
+    mark = MethodMark(name, streaming, bidirectional, {k: v for k, v in hints.items() if v})
+
+    def apply(target: F) -> F:
+        setattr(target, _MARK, mark)
+        return target
+
+    return apply if function is None else apply(function)
+
+
+def resolver(function: F) -> F:
+    """Mark an async generator that reads back what a handle points at."""
+    setattr(function, _MARK, ResolverMark())
+    return function
+
+
+def mark_of(attribute: object) -> MethodMark | ResolverMark | None:
+    """The mark of a class attribute, if it has one."""
+    mark: MethodMark | ResolverMark | None = getattr(attribute, _MARK, None)
+    return mark
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method, as read from its class."""
+
+    name: str
+    function: Callable[..., AsyncGenerator[Any, None]]
+    description: str
+    details: str
+    params: type[BaseModel]
+    events: tuple[type, ...]
+    streaming: bool
+    bidirectional: bool
+    annotations: Mapping[str, Any]
+
+    @cached_property
+    def params_schema(self) -> JsonSchema:
+        """The parameters as JSON Schema."""
+        return json_schema(self.params, "validation")
+
+    @cached_property
+    def returns_schema(self) -> JsonSchema:
+        """The events as JSON Schema."""
+        return events_schema(self.events)
+
+    @cached_property
+    def produces(self) -> tuple[type[Handle], ...]:
+        """The handle types that occur in the events; the method's own first."""
+        found = [handle for event in self.events for handle in handle_types(event)]
+        own_first = sorted(dict.fromkeys(found), key=lambda handle: handle.method != self.name)
+        return tuple(own_first)
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """A resolver, as read from its class."""
+
+    handle: type[Handle]
+    function: Callable[..., AsyncGenerator[Any, None]]
+    events: tuple[type, ...]
+
+    @cached_property
+    def resolve_schema(self) -> JsonSchema:
+        """The resolved data as JSON Schema."""
+        return events_schema(self.events)
+
+
+def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> Method:
+    """Read one method.
+
+    Raises:
+        TypeError: The signature or the docstring cannot be a method's; names the remedy.
+    """
+    where = f"{owner}.{function.__name__}"
+    name = mark.name or function.__name__
+    if not _NAME.fullmatch(name):
+        raise TypeError(f"{where}: the name {name!r} must be a letter, then letters, digits, '_'")
+    hints, parameters = _signature(where, function)
+    summary, details, documented = _docstring(where, function)
+    fields: dict[str, Any] = {}
+    for parameter in parameters:
+        fields[parameter.name] = _field(parameter, hints, documented)
+    unknown = sorted(documented.keys() - fields.keys())
+    if unknown:
+        raise TypeError(
+            f"{where}: the docstring documents unknown parameter(s) {', '.join(unknown)}"
+        )
+    for hint in ("aliases", "completes"):
+        strange = sorted(set(mark.annotations.get(hint, ())) - fields.keys())
+        if strange:
+            raise TypeError(f"{where}: {hint} names unknown parameter(s) {', '.join(strange)}")
+    params = create_model(
+        f"{owner}_{name}",
+        __config__=ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=()),
+        **fields,
+    )
+    return Method(
+        name=name,
+        function=function,
+        description=summary,
+        details=details,
+        params=params,
+        events=_events(where, hints),
+        streaming=mark.streaming,
+        bidirectional=mark.bidirectional,
+        annotations=mark.annotations,
+    )
+
+
+def read_resolver(owner: str, function: Callable[..., Any]) -> Resolver:
+    """Read one resolver.
+
+    Raises:
+        TypeError: It does not take exactly one handle; names the remedy.
+    """
+    where = f"{owner}.{function.__name__}"
+    hints, parameters = _signature(where, function)
+    handle = hints[parameters[0].name] if len(parameters) == 1 else None
+    if not (isinstance(handle, type) and issubclass(handle, Handle)):
+        raise TypeError(f"{where}: a resolver takes one parameter, whose hint is a Handle type")
+    return Resolver(handle, function, _events(where, hints))
+
+
+def events_schema(events: tuple[type, ...]) -> JsonSchema:
+    """JSON Schema of any of the events."""
+    models = tuple(event for event in events if event is not Encoded)
+    if not models:
+        return {"type": "object"}
+    if len(models) == 1:
+        return json_schema(models[0], "serialization")
+    union: Any = Union[models]  # noqa: UP007 -- made at run time
+    return json_schema(Annotated[union, Field(discriminator="type")], "serialization")
+
+
+def json_schema(annotation: Any, mode: JsonSchemaMode) -> JsonSchema:
+    """JSON Schema of a type, without the titles that only repeat the names."""
+    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+    return adapter.json_schema(mode=mode, schema_generator=_Untitled)
+
+
+class _Untitled(GenerateJsonSchema):
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchema:
+        generated = super().generate(schema, mode)
+        for model in (generated, *generated.get("$defs", {}).values()):
+            model.pop("title", None)
+        return generated
+
+
+def _signature(
+    where: str, function: Callable[..., Any]
+) -> tuple[dict[str, Any], list[inspect.Parameter]]:
+    if not inspect.isasyncgenfunction(function):
+        raise TypeError(f"{where} must be `async def` and `yield` events")
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"{where}: a type hint cannot be resolved ({error})") from None
+    _, *parameters = inspect.signature(function).parameters.values()
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(f"{where}: *{parameter.name} has no schema; name every parameter")
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise TypeError(f"{where}: parameter '{parameter.name}' must be usable by name")
+        if parameter.name not in hints:
+            raise TypeError(f"{where}: parameter '{parameter.name}' has no type hint")
+    return hints, parameters
+
+
+def _field(
+    parameter: inspect.Parameter, hints: Mapping[str, Any], documented: Mapping[str, str]
+) -> tuple[Any, FieldInfo]:
+    hint = hints[parameter.name]
+    default = ... if parameter.default is parameter.empty else parameter.default
+    if isinstance(default, FieldInfo):
+        return hint, default
+    described: FieldInfo = Field(default, description=documented.get(parameter.name))
+    return hint, described
+
+
+def _events(where: str, hints: Mapping[str, Any]) -> tuple[type, ...]:
+    returned = hints.get("return")
+    arguments = get_args(returned)
+    if get_origin(returned) is not AsyncIterator or len(arguments) != 1:
+        raise TypeError(f"{where}: the return hint must be AsyncIterator[SomeEvent | AnotherEvent]")
+    union = get_origin(arguments[0]) in (Union, UnionType)
+    events = get_args(arguments[0]) if union else arguments
+    for event in events:
+        if not (isinstance(event, type) and issubclass(event, Event | Encoded)):
+            raise TypeError(f"{where}: {event!r} is not an Event; derive it from Event")
+    return tuple(events)
+
+
+def _docstring(where: str, function: Callable[..., Any]) -> tuple[str, str, dict[str, str]]:
+    """Split a Google-style docstring: first line, the paragraphs after it, and `Args:`."""
+    text = inspect.getdoc(function)
+    if not text:
+        raise TypeError(f"{where}: write a docstring; its first line is the help text")
+    summary, _, rest = text.partition("\n")
+    details: list[str] = []
+    documented: dict[str, str] = {}
+    section = argument = ""
+    for line in rest.splitlines():
+        if header := _SECTION.fullmatch(line):
+            section = header[1]
+        elif not section or (line and not line.startswith(" ")):
+            section = ""
+            details.append(line)
+        elif section == "Args" and line.strip():
+            start = _ARGUMENT.fullmatch(line.strip())
+            if start and len(line) - len(line.lstrip()) <= 4:
+                argument, documented[start[1]] = start[1], start[2]
+            elif argument:
+                documented[argument] += " " + line.strip()
+    return summary.strip(), "\n".join(details).strip(), documented

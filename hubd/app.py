@@ -1,0 +1,157 @@
+"""The daemon, assembled: database, hub, plugins and transports, started and stopped in order.
+
+Start: directories, lock, log, token, ports, database, plugins, Unix socket, record, WebSocket.
+Stop: the same backwards. Every wait on the way down is bounded, and a watchdog ends the process
+should a plugin hold up the event loop itself.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from hubd import __version__, instance, log, token
+from hubd.config import Settings
+from hubd.errors import StartupFailed
+from hubd.plexus.builtin import build_hub
+from hubd.plexus.discovery import sources
+from hubd.plexus.host import PlexusHost
+from hubd.plexus.lifecycle import plugins
+from hubd.storage.database import Database
+from hubd.transport.clients import Clients
+from hubd.transport.gate import Gate
+from hubd.transport.unix import serve_unix
+from hubd.wire.defaults import WS_PORT
+
+logger = logging.getLogger("hubd")
+
+LOOPBACK: Final = "127.0.0.1"
+# SIGTERM to exit, whatever plugins do. The orderly way down takes at most seven.
+STOP_SECONDS: Final = 9.0
+
+
+def run(settings: Settings, *, options: list[str], detached: bool) -> None:
+    """Run the daemon until SIGTERM or SIGINT.
+
+    Args:
+        settings: How.
+        options: The command line, for `hubd restart`.
+        detached: Nobody reads stderr.
+
+    Raises:
+        HubError: It cannot start; the message is one sentence for the user.
+    """
+    instance.prepare_directories(settings.paths)
+    with instance.exclusive(settings.paths):
+        try:
+            log.set_up(Path(settings.paths.log), level=settings.log_level, to_stderr=not detached)
+        except OSError as error:
+            raise StartupFailed(f"the log cannot be written: {error}") from error
+        asyncio.run(_Daemon(settings, options).serve())
+
+
+class _Daemon:
+    """One run of the daemon."""
+
+    def __init__(self, settings: Settings, options: list[str]) -> None:
+        self._settings = settings
+        self._options = options
+        self._started_at = time.time()
+        # Set by a signal.
+        self._stop = asyncio.Event()
+
+    async def serve(self) -> None:
+        """From nothing to ready, and back again."""
+        settings, paths = self._settings, self._settings.paths
+        self._watch_signals()
+        secret = token.load_or_create(Path(paths.token)) if settings.auth else None
+        if secret is None:
+            logger.warning("--no-auth: everybody on this machine can use this hub over TCP")
+        async with AsyncExitStack() as stack:
+            listener = stack.enter_context(_bind(settings.port, WS_PORT))
+            database = await stack.enter_async_context(Database(Path(paths.database)))
+            hub = build_hub(settings.name, database=database)
+            host = PlexusHost(hub)
+            await stack.enter_async_context(plugins(hub, host, sources(settings.plugins)))
+            clients = await stack.enter_async_context(Clients(hub, host.questions))
+            await stack.enter_async_context(serve_unix(clients, Path(paths.socket)))
+            port = listener.getsockname()[1]
+            instance.write_record(paths, self._record(port))
+            stack.callback(Path(paths.record).unlink, missing_ok=True)
+            # Imported when the Unix socket answers already: most clients need no more.
+            from hubd.transport.websocket import serve_websocket
+
+            gate = Gate(secret, frozenset(settings.allowed_origins))
+            await stack.enter_async_context(serve_websocket(clients, gate, listener))
+            logger.info(
+                "ready on %s and ws://%s:%d",
+                paths.socket,
+                LOOPBACK,
+                port,
+                extra={"pid": os.getpid(), "plexus_hash": hub.hash},
+            )
+            await self._stop.wait()
+            logger.info("stopping")
+        logger.info("stopped")
+
+    def _record(self, port: int) -> dict[str, Any]:
+        paths = self._settings.paths
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "socket": paths.socket,
+            "ws_url": f"ws://{LOOPBACK}:{port}",
+            "mcp_url": None,
+            "token_file": paths.token if self._settings.auth else None,
+            "started_at": self._started_at,
+            "options": self._options,
+        }
+
+    def _watch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._stop.set)
+            # A plugin that blocks the event loop cannot keep the process alive.
+            watchdog = threading.Timer(STOP_SECONDS, os._exit, args=(1,))
+            watchdog.daemon = True
+            watchdog.start()
+
+        # Not loop.add_signal_handler: that one needs a loop that still turns.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+
+
+def _bind(wanted: int | None, default: int) -> socket.socket:
+    """A listening TCP port on the loopback interface.
+
+    Raises:
+        StartupFailed: The port that was asked for is taken.
+    """
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, default if wanted is None else wanted))
+        except OSError as error:
+            if wanted is not None:
+                raise StartupFailed(
+                    f"port {wanted} cannot be used: {error.strerror}",
+                    suggestion="Choose another --port; 0 takes any free one",
+                ) from error
+            listener.bind((LOOPBACK, 0))
+            logger.warning("port %d is taken; using %d instead", default, listener.getsockname()[1])
+        # Clients may connect from now on; they are answered when the hub is ready.
+        listener.listen(128)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

@@ -1,0 +1,312 @@
+"""The `hubd` command. Reads the command line and prints; the work is done elsewhere.
+
+Standard library only until a command needs more: `hubd run` is on the way of every start.
+Data goes to stdout, everything else to stderr.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TextIO
+
+from hubd import __version__
+from hubd.config import LEVELS, SETTINGS, Settings, port_setting, text_setting
+from hubd.errors import HubError, InvalidParams, by_code
+from hubd.wire.defaults import HUB_NAME, Paths
+
+NOT_RUNNING: Final = 3
+FAILED: Final = 1
+INTERRUPTED: Final = 130
+# How often `logs -f` looks for new lines.
+FOLLOW_SECONDS: Final = 0.2
+
+EXIT_STATUS: Final = """exit status:
+  0 done   1 failed   2 usage   3 not running or not found   4 not allowed
+  5 no daemon or unavailable   6 timeout   7 already running or in the way   9 newer database
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        status: int = arguments.command(arguments)
+        sys.stdout.flush()
+    except HubError as error:
+        _say(f"hubd: {error.message}")
+        if error.suggestion:
+            _say(f"      {error.suggestion}")
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has enough; the interpreter must not complain about it either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from hubd import app
+
+    settings = _settings(arguments)
+    if settings.plugins:
+        # As with `python -m`: plugins may lie in the directory the command was given in.
+        sys.path.insert(0, str(Path.cwd()))
+    app.run(settings, options=_daemon_options(arguments), detached=arguments.detached)
+    return 0
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    from hubd import launch
+
+    _settings(arguments)  # a mistake is found here rather than in the child
+    paths = _paths(arguments)
+    fresh = launch.start(paths, _daemon_options(arguments))
+    state = launch.status(paths)
+    verb = "started" if fresh else "already running"
+    _say(f"hubd: {verb} (pid {state['pid']}), {state['ws_url']}")
+    return 0
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    from hubd import launch
+
+    stopped = launch.stop(_paths(arguments), force=arguments.force)
+    _say("hubd: stopped" if stopped else "hubd: was not running")
+    return 0
+
+
+def _restart(arguments: argparse.Namespace) -> int:
+    from hubd import launch
+
+    paths = _paths(arguments)
+    options = launch.restart_options(paths, _daemon_options(arguments))
+    launch.stop(paths)
+    launch.start(paths, options)
+    _say(f"hubd: restarted (pid {launch.status(paths)['pid']})")
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from hubd import launch
+
+    state = launch.status(_paths(arguments))
+    if arguments.json:
+        _print(json.dumps(state))
+    else:
+        for name, value in state.items():
+            _print(f"{name:<15} {'' if value is None else value}")
+    return 0 if state["running"] else NOT_RUNNING
+
+
+def _logs(arguments: argparse.Namespace) -> int:
+    from hubd.log import readable
+
+    path = Path(_paths(arguments).log)
+    show: Callable[[str], str] = str if arguments.json else readable
+    if not path.exists():
+        _say(f"hubd: there is no log at {path} yet")
+        return NOT_RUNNING
+    log: TextIO = path.open(encoding="utf-8", errors="replace")
+    try:
+        for line in log.readlines()[-arguments.lines :]:
+            _print(show(line.rstrip("\n")))
+        while arguments.follow:
+            log = _follow(log, path, show)
+    finally:
+        log.close()
+    return 0
+
+
+def _follow(log: TextIO, path: Path, show: Callable[[str], str]) -> TextIO:
+    """Print what came since, and go on with the new file when the old one was rotated away."""
+    for line in log:
+        _print(show(line.rstrip("\n")))
+    sys.stdout.flush()
+    time.sleep(FOLLOW_SECONDS)
+    if path.exists() and path.stat().st_ino != os.fstat(log.fileno()).st_ino:
+        log.close()
+        return path.open(encoding="utf-8", errors="replace")
+    return log
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from hubd.doctor import examine
+
+    return _report(examine(_paths(arguments)), arguments)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from hubd.storage.maintenance import check
+
+    return _report(check(Path(_paths(arguments).database)), arguments)
+
+
+def _report(findings: Sequence[object], arguments: argparse.Namespace) -> int:
+    rows = [vars(finding) for finding in findings]
+    if arguments.json:
+        _print(json.dumps(rows))
+    else:
+        for row in rows:
+            _print(f"{'ok  ' if row['ok'] else 'FAIL'} {row['what']}: {row['detail']}")
+    return 0 if all(row["ok"] for row in rows) else FAILED
+
+
+def _backup(arguments: argparse.Namespace) -> int:
+    from hubd.storage.maintenance import backup
+
+    source = Path(_paths(arguments).database)
+    size = backup(source, Path(arguments.file), force=arguments.force)
+    _say(f"hubd: wrote {arguments.file} ({size:,} bytes)")
+    return 0
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    from hubd import launch, local
+
+    paths = _paths(arguments)
+    try:
+        params = json.loads(arguments.params)
+    except ValueError as error:
+        raise InvalidParams(f"the params are not JSON: {error}") from None
+    launch.start(paths, _home_option(arguments))
+    info = launch.info(paths) or {}
+    request = {
+        "method": arguments.method,
+        "params": params,
+        "context": {"cwd": str(Path.cwd()), "env": dict(os.environ)},
+    }
+    suggestion = None
+    for item in local.call(paths.socket, f"{info.get('backend', HUB_NAME)}.call", request):
+        if item["type"] == "data":
+            _print(json.dumps(item["content"], ensure_ascii=False))
+            sys.stdout.flush()
+        elif item["type"] == "progress":
+            _say(item["message"])
+        elif item["type"] == "guidance":
+            suggestion = item["suggestion"]
+        elif item["type"] == "error":
+            raise by_code(item["code"], item["message"], suggestion=suggestion)
+    return 0
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    level = text_setting(arguments.log_level, "HUBD_LOG_LEVEL", "info").lower()
+    if level not in LEVELS:
+        raise InvalidParams(f"the log level {level!r} is not one of {', '.join(LEVELS)}")
+    return Settings(
+        paths=_paths(arguments),
+        port=port_setting(arguments.port, "HUBD_PORT"),
+        mcp_port=port_setting(arguments.mcp_port, "HUBD_MCP_PORT"),
+        name=text_setting(arguments.name, "HUBD_NAME", HUB_NAME),
+        log_level=level,
+        plugins=tuple(arguments.plugin),
+        allowed_origins=tuple(arguments.allow_origin),
+        auth=not arguments.no_auth,
+    )
+
+
+def _paths(arguments: argparse.Namespace) -> Paths:
+    return Paths(getattr(arguments, "home", None))
+
+
+def _home_option(arguments: argparse.Namespace) -> list[str]:
+    home = getattr(arguments, "home", None)
+    return ["--home", str(Path(home).absolute())] if home else []
+
+
+def _daemon_options(arguments: argparse.Namespace) -> list[str]:
+    """The command line of a daemon that runs as this one was asked to."""
+    options = _home_option(arguments)
+    for name in ("port", "mcp_port", "name", "log_level"):
+        value = getattr(arguments, name)
+        if value is not None:
+            options += [f"--{name.replace('_', '-')}", str(value)]
+    for name in ("plugin", "allow_origin"):
+        for value in getattr(arguments, name):
+            options += [f"--{name.replace('_', '-')}", value]
+    return options + (["--no-auth"] if arguments.no_auth else [])
+
+
+def _parser() -> argparse.ArgumentParser:
+    anywhere = argparse.ArgumentParser(add_help=False)
+    anywhere.add_argument(
+        "--home",
+        metavar="DIR",
+        default=argparse.SUPPRESS,  # so that the option before the command is not forgotten
+        help="where everything lives (default: $HUBD_HOME, else the XDG directories)",
+    )
+    daemon = argparse.ArgumentParser(add_help=False)
+    meanings = {option.split()[0]: meaning for option, _, _, meaning in SETTINGS}
+    daemon.add_argument("--port", type=int, metavar="N", help=meanings["--port"])
+    daemon.add_argument("--mcp-port", type=int, metavar="N", help=meanings["--mcp-port"])
+    daemon.add_argument("--name", metavar="NAME", help=meanings["--name"])
+    daemon.add_argument("--log-level", choices=LEVELS, help=meanings["--log-level"])
+    daemon.add_argument(
+        "--plugin", action="append", default=[], metavar="MODULE:CLASS", help=meanings["--plugin"]
+    )
+    daemon.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help=meanings["--allow-origin"],
+    )
+    daemon.add_argument("--no-auth", action="store_true", help=meanings["--no-auth"])
+
+    parser = argparse.ArgumentParser(
+        prog="hubd",
+        description="The local hub for coding agents.",
+        parents=[anywhere],
+        epilog=EXIT_STATUS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"hubd {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(
+        name: str, command: Callable[[argparse.Namespace], int], meaning: str, *more: object
+    ) -> argparse.ArgumentParser:
+        added = commands.add_parser(
+            name,
+            help=meaning,
+            description=meaning,
+            parents=[anywhere, *more],  # type: ignore[list-item]
+        )
+        added.set_defaults(command=command)
+        return added
+
+    run = add("run", _run, "Run the daemon in the foreground", daemon)
+    run.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
+    add("start", _start, "Start the daemon and return when it answers", daemon)
+    stop = add("stop", _stop, "Stop the daemon")
+    stop.add_argument("--force", action="store_true", help="kill it")
+    add("restart", _restart, "Stop it and start it again, with the same options if none", daemon)
+    status = add("status", _status, "Show whether and where it runs (status 3: it does not)")
+    logs = add("logs", _logs, "Show the daemon's log")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
+    logs.add_argument("-n", "--lines", type=int, default=50, help="how many old lines (50)")
+    doctor = add("doctor", _doctor, "Look whether everything is there that the daemon needs")
+    backup = add("backup", _backup, "Copy the database, also while the daemon runs")
+    backup.add_argument("file", metavar="FILE")
+    backup.add_argument("--force", action="store_true", help="replace FILE")
+    check = add("check", _check, "Check the database: integrity, foreign keys, migrations")
+    call = add("call", _call, "Call a method and print its events, one JSON object a line")
+    call.add_argument("method", metavar="METHOD", help="such as echo.once")
+    call.add_argument("params", metavar="JSON", nargs="?", default="{}", help="its parameters")
+    for reader in (status, logs, doctor, check):
+        reader.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")

@@ -1,0 +1,56 @@
+"""Every setting of the daemon: its option, its environment variable and its default."""
+
+import os
+from dataclasses import dataclass, field
+from typing import Final
+
+from hubd.errors import InvalidParams
+from hubd.wire.defaults import HUB_NAME, MCP_PORT, WS_PORT, Paths
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+# Option, variable, default and meaning, for --help and the README.
+SETTINGS: Final[tuple[tuple[str, str, str, str], ...]] = (
+    ("--home DIR", "HUBD_HOME", "XDG directories", "one directory for everything"),
+    ("--port N", "HUBD_PORT", str(WS_PORT), "TCP port of the WebSocket; 0 takes a free one"),
+    ("--mcp-port N", "HUBD_MCP_PORT", str(MCP_PORT), "reserved for MCP over HTTP; unused so far"),
+    ("--name NAME", "HUBD_NAME", HUB_NAME, "what the hub calls itself on the wire"),
+    ("--log-level LEVEL", "HUBD_LOG_LEVEL", "info", "debug, info, warning or error"),
+    ("--plugin MODULE:CLASS", "", "none", "a plugin to load; repeatable"),
+    ("--allow-origin ORIGIN", "", "none", "a web page that may connect; repeatable"),
+    ("--no-auth", "", "off", "let everybody on this machine in over TCP, without the token"),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one daemon runs."""
+
+    paths: Paths
+    # None: the default port if it is free, else any.
+    port: int | None = None
+    mcp_port: int | None = None
+    name: str = HUB_NAME
+    log_level: str = "info"
+    plugins: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = field(default=())
+    auth: bool = True
+
+
+def port_setting(given: int | None, variable: str) -> int | None:
+    """A port from its option or its variable.
+
+    Raises:
+        InvalidParams: It is no port.
+    """
+    text = os.environ.get(variable, "") if given is None else str(given)
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) > 65535:
+        raise InvalidParams(f"{variable or 'port'} is {text!r}, not a port (0 to 65535)")
+    return int(text)
+
+
+def text_setting(given: str | None, variable: str, default: str) -> str:
+    """A text from its option, its variable or the default."""
+    return given or os.environ.get(variable) or default

@@ -1,0 +1,61 @@
+"""The daemon's log: one JSON object a line, in a file that is rotated."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, Final
+
+MAX_BYTES: Final = 5 * 1024 * 1024
+OLD_FILES: Final = 3
+
+# What every LogRecord has; anything else was passed as `extra` and belongs into the line.
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if record.exc_info and record.exc_info[0] is not None:
+            entry["trace"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
+
+
+def set_up(file: Path, *, level: str, to_stderr: bool) -> None:
+    """Log to the file, and to the terminal when the daemon runs in the foreground."""
+    handlers: list[logging.Handler] = [
+        RotatingFileHandler(file, maxBytes=MAX_BYTES, backupCount=OLD_FILES, encoding="utf-8")
+    ]
+    handlers[0].setFormatter(JsonLines())
+    file.chmod(0o600)
+    if to_stderr:
+        terminal = logging.StreamHandler(sys.stderr)
+        terminal.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        handlers.append(terminal)
+    # A full disk must not turn every log line into a stack trace.
+    logging.raiseExceptions = False
+    logging.basicConfig(level=level.upper(), handlers=handlers, force=True)
+
+
+def readable(line: str) -> str:
+    """A line of the file for a person; as it is when it is not ours."""
+    try:
+        entry = json.loads(line)
+        time, level, message = entry.pop("time"), entry.pop("level"), entry.pop("message")
+    except (ValueError, KeyError, AttributeError):
+        return line
+    entry.pop("logger", None)
+    trace = entry.pop("trace", None)
+    extra = "".join(f" {name}={value}" for name, value in entry.items())
+    return f"{time} {level:<7} {message}{extra}" + (f"\n{trace}" if trace else "")

@@ -1,0 +1,1 @@
+"""The tree of activations: who exists, what they can do, how a call runs."""

@@ -1,0 +1,253 @@
+"""One call, from its path and params to the last item.
+
+The only place that consumes a plugin's generator, and the only place where an exception becomes
+an error item. Knows nothing of sockets: items go to a `Caller`.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from hubd.activation.event import Encoded
+from hubd.activation.handle import ORIGIN
+from hubd.activation.method import Method
+from hubd.errors import (
+    Cancelled,
+    ExecutionError,
+    HandleInvalid,
+    HubError,
+    Internal,
+    InvalidMethod,
+    InvalidParams,
+)
+from hubd.plexus.hub import Hub, Node, did_you_mean
+from hubd.plexus.universal import UNIVERSAL_METHODS, Namespace, find_method
+from hubd.wire.context import Context
+from hubd.wire.item import Data, Done, Error, Guidance, Item, Stamp
+
+log = logging.getLogger("hubd.plexus")
+
+# How deep `call` may wrap `call`.
+MAX_WRAPS: Final = 8
+# A method path longer than this names nothing.
+MAX_PATH: Final = 1000
+
+INFO: Final = "_info"
+
+
+class Caller(Protocol):
+    """Whoever started a call and takes its items."""
+
+    @property
+    def context(self) -> Context:
+        """The caller's working directory and environment."""
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether a question would reach anybody."""
+
+    async def send(self, item: Item) -> None:
+        """Take one item; waits while the caller reads too slowly."""
+
+    def post(self, item: Item) -> None:
+        """Take one of the few last items of a call, without waiting."""
+
+
+class Call:
+    """One running call."""
+
+    def __init__(self, hub: Hub, method: str, params: Mapping[str, Any], caller: Caller) -> None:
+        self.hub = hub
+        self.method = method
+        self.params = params
+        self.caller = caller
+        # Narrowed down as the path is understood.
+        self.stamp = Stamp((hub.name,), hub.hash)
+        # Known once the method is found; host.py asks whether it may question the caller.
+        self.spec: Method | None = None
+        # What a cancelled call ends with; the daemon's end gives another reason.
+        self.cancel_reason = "the call was cancelled"
+        # Set when `done` was sent: nothing may follow it.
+        self.ended = False
+
+    async def run(self) -> None:
+        """Run to the end. Whatever happens, the caller gets `done`, and nothing is raised.
+
+        Cancelling is safe: the plugin's `finally` runs, then the call ends as cancelled.
+        """
+        try:
+            await self._run()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                self.fail(Cancelled(self.cancel_reason))
+            else:
+                self.fail(ExecutionError(f"{self.method} was cancelled from within"))
+        except HubError as error:
+            self.fail(error)
+        except BaseException as error:  # a plugin's SystemExit must not end the hub
+            log.exception("%s failed", self.method)
+            self.fail(ExecutionError(f"{type(error).__name__}: {error}"))
+        else:
+            self.finish()
+
+    async def send(self, item: Item) -> None:
+        """Pass an item on, unless the call was given up meanwhile."""
+        if not self.ended:
+            await self.caller.send(item)
+
+    def fail(self, error: HubError) -> None:
+        """End with guidance, the error and done."""
+        if self.ended:
+            return
+        metadata = self.stamp.metadata()
+        if not isinstance(error, Cancelled):
+            self.caller.post(Guidance(metadata, error.code, error.suggestion, error.available))
+        self.caller.post(Error(metadata, error.message, error.code, error.recoverable))
+        self.finish()
+
+    def finish(self) -> None:
+        """End the stream."""
+        if not self.ended:
+            self.ended = True
+            self.caller.post(Done(self.stamp.metadata()))
+
+    async def _run(self) -> None:
+        path, params = _unwrap(self.hub, self.method, self.params)
+        if path == INFO:
+            return await self._send_info()
+        *namespace, name = _split(path)
+        node = self.hub.find(namespace)
+        above = () if node is self.hub.root else tuple(node.path.split("."))
+        self.stamp = Stamp((self.hub.name, *above), self.stamp.plexus_hash)
+        spec = self.spec = find_method(node, name)
+        self.stamp = Stamp((self.hub.name, *above, spec.name), self.stamp.plexus_hash)
+        arguments = validate(spec, params)
+        target = Namespace(self.hub, node) if spec.name in UNIVERSAL_METHODS else node.activation
+        token = current_call.set(self)
+        try:
+            await self._stream(spec, node, spec.function(target, **arguments))
+        finally:
+            current_call.reset(token)
+
+    async def _stream(self, spec: Method, node: Node, events: AsyncGenerator[Any, None]) -> None:
+        content_type = f"{node.path}.{spec.name}"
+        context = {ORIGIN: node.activation.origin}
+        task = asyncio.current_task()
+        count = 0
+        async with aclosing(events):
+            async for event in events:
+                if task is not None and task.cancelling():
+                    # The plugin swallowed the cancellation and went on.
+                    raise asyncio.CancelledError
+                count += 1
+                if count > 1 and not spec.streaming:
+                    raise Internal(f"{content_type} promises one event and yielded another")
+                content = _encode(event, spec, content_type, context)
+                await self.send(Data(self.stamp.metadata(), content_type, content))
+        if count == 0 and not spec.streaming:
+            raise Internal(f"{content_type} promises one event and yielded none")
+
+    async def _send_info(self) -> None:
+        from hubd import __version__
+
+        info = {
+            "backend": self.hub.name,
+            "version": __version__,
+            "plexus_hash": self.hub.hash,
+        }
+        await self.send(Data(self.stamp.metadata(), INFO, to_json(info)))
+
+
+# The call whose method is running; what a plugin does through its host belongs to it.
+current_call: ContextVar[Call] = ContextVar("current_call")
+
+
+def validate(spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the params as JSON against the method's model, strictly: no "3" for a number.
+
+    Raises:
+        InvalidParams: Names the first field that does not fit, and why.
+        HandleInvalid: A handle among them is none.
+    """
+    params = _by_main_name(spec, params)
+    try:
+        model = spec.params.__pydantic_validator__.validate_json(to_json(params), strict=True)
+    except ValidationError as error:
+        raise _invalid(spec, error) from None
+    return {name: getattr(model, name) for name in spec.params.model_fields}
+
+
+def _by_main_name(spec: Method, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    aliases: Mapping[str, list[str]] = spec.annotations.get("aliases", {})
+    for main, others in aliases.items():
+        given = [name for name in (main, *others) if name in params]
+        if len(given) > 1:
+            raise InvalidParams(f"{' and '.join(given)} are the same parameter; give one")
+        if given and given[0] != main:
+            params = {main if name == given[0] else name: value for name, value in params.items()}
+    return params
+
+
+def _invalid(spec: Method, error: ValidationError) -> HubError:
+    problems = error.errors(include_url=False, include_input=False)
+    names = list(spec.params.model_fields)
+    first = problems[0]
+    if first["type"] == "handle_invalid":
+        return HandleInvalid(first["msg"])
+    where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
+    suggestion = f"{spec.name} takes: {', '.join(names) or 'no parameters'}"
+    if first["type"] == "extra_forbidden":
+        message = f"unknown parameter '{where}'"
+        suggestion = did_you_mean(where, names) or suggestion
+    elif first["type"] == "missing":
+        message = f"parameter '{where}' is missing"
+    else:
+        message = f"parameter '{where}': {first['msg']}"
+    if len(problems) > 1:
+        message += f" (and {len(problems) - 1} more)"
+    return InvalidParams(message, suggestion=suggestion, available=names)
+
+
+def _unwrap(hub: Hub, path: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """`call` is the method it calls."""
+    for _ in range(MAX_WRAPS):
+        if path != f"{hub.name}.call":
+            return path, params
+        unknown = sorted(params.keys() - {"method", "params"})
+        if unknown:
+            raise InvalidParams(f"unknown parameter '{unknown[0]}'", available=["method", "params"])
+        inner, inner_params = params.get("method"), params.get("params")
+        if not isinstance(inner, str):
+            raise InvalidParams(f"{path} needs 'method', a string", available=["method", "params"])
+        if inner_params is not None and not isinstance(inner_params, dict):
+            raise InvalidParams(f"the 'params' of {inner} must be an object")
+        path, params = inner, inner_params or {}
+    raise InvalidParams(f"'call' wrapped in itself more than {MAX_WRAPS} times")
+
+
+def _split(path: str) -> list[str]:
+    segments = path.split(".") if len(path) <= MAX_PATH else []
+    if len(segments) < 2 or not all(segments):
+        shown = path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}…"
+        raise InvalidMethod(f"'{shown}' is not a method path")
+    return segments
+
+
+def _encode(event: object, spec: Method, content_type: str, context: dict[str, Any]) -> bytes:
+    if not isinstance(event, spec.events):
+        declared = ", ".join(sorted(cls.__name__ for cls in spec.events))
+        raise Internal(f"{content_type} yielded {type(event).__name__}; it declares {declared}")
+    if isinstance(event, Encoded):
+        return event.json
+    assert isinstance(event, BaseModel)
+    try:
+        return event.__pydantic_serializer__.to_json(event, context=context)
+    except PydanticSerializationError as error:
+        raise Internal(f"{content_type} yielded something that is no JSON: {error}") from error

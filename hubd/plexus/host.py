@@ -1,0 +1,244 @@
+"""What `self.host` of a plugin does: calls and resolves through the hub, asks the caller."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from uuid import uuid4
+
+from pydantic_core import from_json, to_json
+
+from hubd.activation.host import Option, Resolved
+from hubd.errors import Cancelled, Internal, Timeout, by_code
+from hubd.plexus.dispatch import Call, Caller, current_call
+from hubd.plexus.hub import Hub
+from hubd.plexus.resolve import read_handle, resolve
+from hubd.wire.context import Context
+from hubd.wire.handle import WireHandle
+from hubd.wire.item import Data, Done, Error, Guidance, Item, Progress, Request
+
+# How long the end of a nested call may take once its caller has left.
+CLEANUP_SECONDS: Final = 5.0
+
+# Which answer fits which question.
+ANSWERS: Final[Mapping[str, tuple[str, str]]] = {
+    "confirm": ("confirmed", "value"),
+    "prompt": ("text", "value"),
+    "select": ("selected", "values"),
+    "custom": ("custom", "data"),
+}
+
+
+class Questions:
+    """The questions that wait for an answer, by ids nobody can guess."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
+
+    def answer(self, request_id: str, data: object) -> str | None:
+        """Hand an answer to whoever asked; returns what is wrong with it, if anything."""
+        if request_id not in self._waiting:
+            return "no question with this request_id waits for an answer"
+        kind, future = self._waiting[request_id]
+        problem = _misfit(kind, data)
+        if problem is None and not future.done():
+            assert isinstance(data, dict)
+            future.set_result(data)
+        return problem
+
+    async def ask(
+        self, call: Call, request: dict[str, Any], timeout_seconds: float
+    ) -> dict[str, Any]:
+        """Ask the caller of a call. A time-out is an answer too: `{"type": "timeout"}`."""
+        request_id = str(uuid4())
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = (request["type"], future)
+        try:
+            timeout_ms = int(timeout_seconds * 1000)
+            await call.send(Request(call.stamp.metadata(), request_id, request, timeout_ms))
+            async with asyncio.timeout(timeout_seconds):
+                return await future
+        except TimeoutError:
+            return {"type": "timeout"}
+        finally:
+            del self._waiting[request_id]
+
+
+class PlexusHost:
+    """The one implementation of `Host`; all activations share it."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.questions = Questions()
+
+    @property
+    def context(self) -> Context:
+        """As `Host.context`."""
+        call = current_call.get(None)
+        return call.caller.context if call else Context()
+
+    @asynccontextmanager
+    async def call(
+        self, method: str, /, **params: Any
+    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+        """As `Host.call`."""
+        outer = current_call.get(None)
+        pipe = _Pipe(outer.caller if outer else None)
+        # The params take the same road as a client's: JSON in, checked by the same rules.
+        call = Call(self._hub, method, from_json(to_json(params)), pipe)
+        task = asyncio.create_task(call.run(), name=f"nested {method}")
+        try:
+            yield pipe.contents()
+        finally:
+            task.cancel()
+            await asyncio.wait([task], timeout=CLEANUP_SECONDS)
+
+    async def resolve(self, handle: str | WireHandle) -> Resolved:
+        """As `Host.resolve`."""
+        _, found = await resolve(self._hub, read_handle(handle))
+        return found[0]
+
+    async def progress(self, message: str, percentage: float | None = None) -> None:
+        """As `Host.progress`."""
+        call = current_call.get(None)
+        if call is not None:
+            if percentage is not None:
+                percentage = 0.0 if math.isnan(percentage) else min(max(percentage, 0.0), 100.0)
+            await call.send(Progress(call.stamp.metadata(), message, percentage))
+
+    async def confirm(
+        self, message: str, *, default: bool | None = None, timeout_seconds: float = 30.0
+    ) -> bool:
+        """As `Host.confirm`."""
+        request = _request("confirm", message=message, default=default)
+        return bool(await self._ask(request, default, timeout_seconds))
+
+    async def prompt(
+        self,
+        message: str,
+        *,
+        default: str | None = None,
+        placeholder: str | None = None,
+        multiline: bool = False,
+        timeout_seconds: float = 30.0,
+    ) -> str:
+        """As `Host.prompt`."""
+        request = _request(
+            "prompt",
+            message=message,
+            default=default,
+            placeholder=placeholder,
+            multiline=multiline or None,
+        )
+        return str(await self._ask(request, default, timeout_seconds))
+
+    async def select(
+        self,
+        message: str,
+        options: Sequence[Option],
+        *,
+        multi: bool = False,
+        timeout_seconds: float = 30.0,
+    ) -> list[str]:
+        """As `Host.select`."""
+        choices = [
+            _drop_none(value=option.value, label=option.label, description=option.description)
+            for option in options
+        ]
+        request = _request("select", message=message, options=choices, multiSelect=multi or None)
+        values: list[str] = await self._ask(request, None, timeout_seconds)
+        known = {option.value for option in options}
+        if not set(values) <= known or (not multi and len(values) != 1):
+            raise Cancelled(f"the answer {values} is none of the options offered")
+        return values
+
+    async def custom(self, data: Mapping[str, Any], *, timeout_seconds: float = 30.0) -> Any:
+        """As `Host.custom`."""
+        return await self._ask(_request("custom", data=dict(data)), None, timeout_seconds)
+
+    async def _ask(self, request: dict[str, Any], default: object, timeout_seconds: float) -> Any:
+        call = current_call.get(None)
+        if call is None or not call.caller.can_answer:
+            raise Cancelled("there is nobody to ask: no caller waits for this")
+        if call.spec is None or not call.spec.bidirectional:
+            raise Internal(f"{call.method} asks its caller; mark it @method(bidirectional=True)")
+        answer = await self.questions.ask(call, request, timeout_seconds)
+        if answer["type"] == "cancelled":
+            raise Cancelled("the caller declined to answer")
+        if answer["type"] == "timeout":
+            if default is not None:
+                return default
+            raise Timeout(f"no answer within {timeout_seconds:g} s")
+        return answer[ANSWERS[request["type"]][1]]
+
+
+class _Pipe:
+    """The caller of a nested call: hands its items to the code that called."""
+
+    def __init__(self, outer: Caller | None) -> None:
+        self._outer = outer
+        self._items: asyncio.Queue[Item] = asyncio.Queue()
+        # Room for one data item, so that a slow consumer holds the inner method back.
+        self._room = asyncio.Semaphore(1)
+
+    @property
+    def context(self) -> Context:
+        return self._outer.context if self._outer else Context()
+
+    @property
+    def can_answer(self) -> bool:
+        return self._outer is not None and self._outer.can_answer
+
+    async def send(self, item: Item) -> None:
+        if isinstance(item, Data):
+            await self._room.acquire()
+            self._items.put_nowait(item)
+        elif isinstance(item, Request) and self._outer is not None:
+            await self._outer.send(item)
+
+    def post(self, item: Item) -> None:
+        self._items.put_nowait(item)
+
+    async def contents(self) -> AsyncIterator[dict[str, Any]]:
+        advice = Guidance(b"", "", "", [])
+        while not isinstance(item := await self._items.get(), Done):
+            if isinstance(item, Data):
+                self._room.release()
+                yield from_json(item.content)
+            elif isinstance(item, Guidance):
+                advice = item
+            elif isinstance(item, Error):
+                raise by_code(
+                    item.code,
+                    item.message,
+                    suggestion=advice.suggestion,
+                    available=advice.available,
+                )
+
+
+def _request(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, **_drop_none(**fields)}
+
+
+def _drop_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _misfit(kind: str, data: object) -> str | None:
+    """What keeps `data` from being an answer to a question of this kind."""
+    if not isinstance(data, dict):
+        return "an answer is an object with a 'type'"
+    if data.get("type") == "cancelled":
+        return None
+    wanted, field = ANSWERS[kind]
+    if data.get("type") != wanted or field not in data:
+        return f"a {kind} is answered by {{type: '{wanted}', {field}: …}} or {{type: 'cancelled'}}"
+    value = data[field]
+    fits = {
+        "confirm": isinstance(value, bool),
+        "prompt": isinstance(value, str),
+        "select": isinstance(value, list) and all(isinstance(entry, str) for entry in value),
+        "custom": True,
+    }
+    return None if fits[kind] else f"'{field}' has the wrong type for a {kind}"

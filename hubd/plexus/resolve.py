@@ -1,0 +1,110 @@
+"""Handles to data, through the tree of hubs."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from hubd.activation.event import Encoded
+from hubd.activation.handle import ORIGIN
+from hubd.activation.host import Resolved
+from hubd.errors import (
+    ExecutionError,
+    HandleInvalid,
+    HandleNotSupported,
+    HandleTargetMissing,
+    HubError,
+    NotFound,
+    Timeout,
+)
+from hubd.plexus.hub import Hub, Node
+from hubd.wire import handle as grammar
+from hubd.wire.handle import WireHandle
+
+log = logging.getLogger("hubd.plexus")
+
+# A resolver reads one thing back. One that takes longer must not hold up a whole tree.
+RESOLVE_TIMEOUT_SECONDS: Final = 30.0
+# A summary is one line of a terminal, at most.
+SUMMARY_LENGTH: Final = 200
+
+
+def read_handle(value: object) -> WireHandle:
+    """A handle from its text or an object form.
+
+    Raises:
+        HandleInvalid: It is neither.
+    """
+    if isinstance(value, WireHandle):
+        return value
+    try:
+        return grammar.from_json(value)
+    except grammar.InvalidHandle as error:
+        raise HandleInvalid(str(error)) from None
+
+
+async def resolve(
+    hub: Hub, handle: WireHandle, within: Node | None = None
+) -> tuple[Node, list[Resolved]]:
+    """What a handle points at, and who owns it; normally one thing, for some handles several.
+
+    Raises:
+        HubError: `activation_not_found`, `version_unsupported`, `handle_not_supported`,
+            `handle_invalid`, `handle_target_missing`, or what the resolver failed with.
+    """
+    owner = hub.owner_of(handle, within)
+    # Handles are shown by name, whichever way they were written.
+    handle = WireHandle(owner.path, handle.version, handle.method, handle.meta)
+    entry = owner.activation.resolvers.get(handle.method)
+    if entry is None:
+        types = sorted(owner.activation.resolvers)
+        raise HandleNotSupported(f"{owner.path} has no handles '{handle.method}'", available=types)
+    found: list[Resolved] = []
+    try:
+        reference = entry.handle.parse(handle)
+        events = entry.function(owner.activation, reference)
+        async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS), aclosing(events) as stream:
+            async for event in stream:
+                data = _plain(event, entry.events, owner)
+                summary = _summary(entry.handle.summary, data, handle)
+                found.append(Resolved(handle, entry.handle.kind, data, summary))
+    except NotFound as error:
+        raise HandleTargetMissing(error.message) from error
+    except HubError:
+        raise
+    except TimeoutError:
+        raise Timeout(f"{handle} took longer than {RESOLVE_TIMEOUT_SECONDS:.0f} s") from None
+    except Exception as error:
+        log.exception("the resolver of %s failed", handle)
+        raise ExecutionError(f"{type(error).__name__}: {error}") from error
+    if not found:
+        raise HandleTargetMissing(f"nothing is left behind {handle}")
+    return owner, found
+
+
+def _plain(event: object, expected: tuple[type, ...], owner: Node) -> dict[str, Any]:
+    """The data of one resolved thing, as any client will see it."""
+    if not isinstance(event, expected):
+        raise TypeError(f"the resolver of {owner.path} yielded {type(event).__name__}")
+    if isinstance(event, Encoded):
+        data: dict[str, Any] = from_json(event.json)
+        return data
+    plain: dict[str, Any] = event.model_dump(  # type: ignore[attr-defined]
+        mode="json", context={ORIGIN: owner.activation.origin}
+    )
+    return plain
+
+
+def _summary(template: str, data: Mapping[str, Any], handle: WireHandle) -> str:
+    """One line about the data, by the handle type's own format."""
+    if not template:
+        return str(handle)
+    try:
+        line = " ".join(template.format_map(data).split())
+    except (KeyError, IndexError, ValueError, AttributeError, TypeError):
+        log.warning("the summary %r of %s does not fit its data", template, handle)
+        return str(handle)
+    return line if len(line) <= SUMMARY_LENGTH else f"{line[: SUMMARY_LENGTH - 1]}…"

@@ -1,0 +1,165 @@
+"""The methods that every namespace answers: `schema`, `hash` and `resolve_handle`."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, Field
+
+from hubd.activation.event import Encoded, Event
+from hubd.activation.handle import UnreadHandle
+from hubd.activation.method import UNIVERSAL, Method, MethodMark, mark_of, method, read_method
+from hubd.errors import HubError, MethodNotFound
+from hubd.plexus.describe import method_schema
+from hubd.plexus.hub import Hub, Node, did_you_mean
+from hubd.plexus.resolve import read_handle, resolve
+from hubd.wire.handle import WireHandle
+from hubd.wire.jsonrpc import dump
+
+# One call resolves at most this many handles; a longer list is several calls.
+MAX_HANDLES: Final = 1000
+
+
+class Hash(Event):
+    """The hash of a namespace; `event` is there for older clients."""
+
+    event: str = "hash"
+    value: str
+
+
+class HandleOrigin(BaseModel):
+    """Who owns a handle."""
+
+    plugin_id: str
+    plugin: str
+    method: str
+
+
+class ResolvedHandle(Event, tag="resolved"):
+    """What a handle points at."""
+
+    handle: str
+    kind: str
+    data: dict[str, Any]
+    origin: HandleOrigin
+    summary: str
+
+
+class UnresolvedHandle(Event, tag="unresolved"):
+    """Why one of several handles could not be resolved."""
+
+    handle: str
+    code: str
+    message: str
+
+
+class Namespace:
+    """One namespace, as the hub itself answers for it."""
+
+    def __init__(self, hub: Hub, node: Node) -> None:
+        self.hub = hub
+        self.node = node
+
+    @method(streaming=False, read_only=True)
+    async def schema(self, method: str | None = None) -> AsyncIterator[Encoded]:
+        """Describe this namespace, or one method of it.
+
+        Args:
+            method: A method; a path such as `earth.info` reaches into the children.
+        """
+        if method is None:
+            yield Encoded(dump(self.node.schema))
+            return
+        *path, name = method.split(".")
+        node = self.hub.find([*_segments(self.node), *path])
+        yield Encoded(dump(describe_method(node, name)))
+
+    @method(streaming=False, read_only=True)
+    async def hash(self) -> AsyncIterator[Hash]:
+        """The hash that changes when anything in this namespace or below it does."""
+        yield Hash(value=self.node.schema["hash"])
+
+    @method(read_only=True)
+    async def resolve_handle(
+        self, handle: UnreadHandle | Annotated[list[UnreadHandle], Field(max_length=MAX_HANDLES)]
+    ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle]:
+        """Read back what a handle points at, or each of several, in order.
+
+        Args:
+            handle: The handle, or an array of handles; of several, those that fail are
+                reported one by one and do not stop the others.
+        """
+        if not isinstance(handle, list):
+            for event in await self._resolve(read_handle(handle)):
+                yield event
+            return
+        for text in handle:
+            try:
+                for event in await self._resolve(read_handle(text)):
+                    yield event
+            except HubError as error:
+                shown = text if isinstance(text, str) else dump(text).decode()
+                yield UnresolvedHandle(handle=shown, code=error.code, message=error.message)
+
+    async def _resolve(self, handle: WireHandle) -> list[ResolvedHandle]:
+        owner, found = await resolve(self.hub, handle, within=self.node)
+        origin = HandleOrigin(
+            plugin_id=str(owner.plugin_id), plugin=owner.path, method=handle.method
+        )
+        return [
+            ResolvedHandle(
+                handle=str(entry.handle),
+                kind=entry.kind,
+                data=dict(entry.data),
+                origin=origin,
+                summary=entry.summary,
+            )
+            for entry in found
+        ]
+
+
+def describe_method(node: Node, name: str) -> Mapping[str, Any]:
+    """The schema of one method, universal ones included.
+
+    Raises:
+        MethodNotFound: There is none of that name.
+    """
+    return method_schema(find_method(node, name), node.activation, node.path)
+
+
+def find_method(node: Node, name: str) -> Method:
+    """A method of a namespace by its name; `-` and `_` are the same.
+
+    Raises:
+        MethodNotFound: With the names there are, and the nearest.
+    """
+    name = name.replace("-", "_")
+    found = UNIVERSAL_METHODS.get(name) or node.activation.methods.get(name)
+    if found is None or (name == "resolve_handle" and not resolves(node)):
+        names = list(node.activation.methods)
+        raise MethodNotFound(
+            f"'{node.path}' has no method '{name}'",
+            suggestion=did_you_mean(name, names) or f"'{node.path}' has these methods",
+            available=names,
+        )
+    return found
+
+
+def resolves(node: Node) -> bool:
+    """Whether a namespace answers `resolve_handle`: every hub does, and all with handle types."""
+    return bool(node.activation.resolvers or node.children or node.parent is None)
+
+
+def _segments(node: Node) -> list[str]:
+    return [] if node.parent is None else node.path.split(".")
+
+
+def _read() -> dict[str, Method]:
+    marked = ((name, getattr(Namespace, name)) for name in UNIVERSAL)
+    return {
+        name: read_method("Namespace", function, mark)
+        for name, function in marked
+        if isinstance(mark := mark_of(function), MethodMark)
+    }
+
+
+UNIVERSAL_METHODS: Final[Mapping[str, Method]] = _read()

@@ -1,0 +1,1 @@
+"""The plugins that ship with the hub, each written as a third party would write it."""

@@ -1,0 +1,1 @@
+"""SQLite, and nothing above it."""

@@ -1,0 +1,1 @@
+"""Bytes to calls and items to bytes. Knows no plugin and no SQL."""

@@ -1,0 +1,70 @@
+"""Who may come in over TCP: token, Host and Origin. Pure; both ports ask it."""
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import parse_qs, urlsplit
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The HTTP answer to somebody who may not."""
+
+    status: int
+    message: str
+
+
+class Headers(Protocol):
+    """As much of a header collection as the gate needs."""
+
+    def get_all(self, key: str) -> Sequence[str]:
+        """All values of a header, none if it is not there."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The rules of one daemon. `token` None: everybody on this machine may come in."""
+
+    token: str | None
+    allowed_origins: frozenset[str] = frozenset()
+
+    def check(self, path: str, headers: Headers) -> Refusal | None:
+        """What keeps this request out, if anything."""
+        hosts = headers.get_all("Host")
+        if len(hosts) != 1 or not _is_ours(hosts[0]):
+            # A page that a rebound DNS name brought here shows its own name as the host.
+            return Refusal(403, "this server answers only to its own address")
+        origins = headers.get_all("Origin")
+        if any(origin not in self.allowed_origins for origin in origins):
+            return Refusal(403, "this origin is not allowed; see hubd run --allow-origin")
+        if self.token is None:
+            return None
+        given = _bearer(headers)
+        if given is None and origins:
+            # A browser cannot set headers on a WebSocket; its origin was checked above.
+            given = _query_token(path)
+        if given is None:
+            return Refusal(401, "send the token of the token file as 'Authorization: Bearer …'")
+        if not hmac.compare_digest(given.encode(errors="replace"), self.token.encode()):
+            return Refusal(401, "this is not the token of this hub")
+        return None
+
+
+def _is_ours(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError:
+        return False
+    return name in ("localhost", "127.0.0.1", "::1")
+
+
+def _bearer(headers: Headers) -> str | None:
+    values = headers.get_all("Authorization")
+    scheme, _, token = values[0].strip().partition(" ") if len(values) == 1 else ("", "", "")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def _query_token(path: str) -> str | None:
+    tokens = parse_qs(urlsplit(path).query).get("token", [])
+    return tokens[0] if len(tokens) == 1 else None

@@ -1,0 +1,78 @@
+"""What waits to be sent on one connection: gathers frames, tells when there are too many."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from hubd.transport.connection import MAX_UNSENT_BYTES
+
+# Frames of one turn of the event loop go out together, but not more than this at a time.
+FLUSH_BYTES: Final = 64 * 1024
+
+
+class Outbox:
+    """The `FrameWriter` of a connection. All frames of one turn of the loop are one write."""
+
+    def __init__(self, transport: asyncio.Transport, enframe: Callable[[bytes], bytes]) -> None:
+        transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
+        self._transport = transport
+        self._enframe = enframe
+        self._loop = asyncio.get_running_loop()
+        # Framed, not yet given to the transport.
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._scheduled = False
+        # Set by the transport while its buffer is full.
+        self._paused = False
+        # Set once the peer is gone; from then on everything is dropped.
+        self._closed = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def write(self, frame: bytes) -> None:
+        """Queue a frame."""
+        if self._closed:
+            return
+        framed = self._enframe(frame)
+        self._pending.append(framed)
+        self._pending_bytes += len(framed)
+        if self._pending_bytes >= FLUSH_BYTES:
+            self.flush()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Give everything to the transport now."""
+        self._scheduled = False
+        if self._pending and not self._closed:
+            self._transport.write(b"".join(self._pending))
+        self._pending.clear()
+        self._pending_bytes = 0
+
+    async def drain(self) -> None:
+        """Wait while the peer reads too slowly."""
+        while self._paused and not self._closed:
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def pause(self) -> None:
+        """The transport's buffer is full."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """There is room again."""
+        self._paused = False
+        self._wake()
+
+    def close(self) -> None:
+        """The peer is gone."""
+        self._closed = True
+        self._pending.clear()
+        self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()

@@ -1,0 +1,113 @@
+"""A JSON-RPC session without I/O: messages in, actions out.
+
+Keeps track of subscription ids; knows neither sockets nor tasks, so the Unix socket and the
+WebSocket share it and tests need neither.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from hubd.wire import jsonrpc
+from hubd.wire.jsonrpc import INVALID_PARAMS, PARSE_ERROR, Malformed, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Send this frame."""
+
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start a call; its items go out under this subscription, after the reply."""
+
+    subscription: int
+    method: str
+    params: dict[str, Any]
+    context: object
+    reply: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Cancel a subscription and say whether there was one."""
+
+    subscription: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Hand an answer to the method that asked, and say whether it fitted."""
+
+    request_id: str
+    data: object
+    request: Request
+
+
+Action = Reply | Start | Cancel | Answer
+
+
+class Session:
+    """One connection's side of the protocol."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        # The id of the newest subscription; they count up and are never used twice.
+        self._last = 0
+
+    def receive(self, message: str | bytes) -> Action | None:
+        """What one message asks for; None for a notification that needs nothing done."""
+        try:
+            return self._read(message)
+        except Malformed as error:
+            return Reply(jsonrpc.failure(error.request_id, error.code, error.message))
+
+    def _read(self, message: str | bytes) -> Action | None:
+        try:
+            # Refuses nesting deeper than 200, lone surrogates and NaN.
+            parsed = from_json(message, allow_inf_nan=False, cache_strings="keys")
+        except ValueError as error:
+            raise Malformed(PARSE_ERROR, f"not JSON: {error}") from None
+        request = jsonrpc.read_request(parsed)
+        if request.method == f"{self._root}.respond":
+            return _answer(request)
+        if request.method == f"{self._root}.cancel":
+            return _cancel(request)
+        # Nobody could be told the subscription of a call that wants no reply.
+        return self._start(request) if request.wants_reply else None
+
+    def _start(self, request: Request) -> Start:
+        context: object = None
+        if request.method == f"{self._root}.call":
+            params = dict(request.named_params(("method", "params", "context")))
+            context = params.pop("context", None)
+        elif request.method == f"{self._root}.schema":
+            params = request.named_params(("method",))
+        else:
+            params = request.named_params(())
+        self._last += 1
+        reply = jsonrpc.success(request.id, self._last)
+        return Start(self._last, request.method, params, context, reply)
+
+
+def _answer(request: Request) -> Answer:
+    params = request.named_params(("request_id", "response_data"))
+    request_id = params.get("request_id")
+    # Some published clients say `response`.
+    data = params.get("response_data", params.get("response"))
+    if not isinstance(request_id, str) or data is None:
+        raise Malformed(
+            INVALID_PARAMS, "respond needs 'request_id', a string, and 'response_data'", request.id
+        )
+    return Answer(request_id, data, request)
+
+
+def _cancel(request: Request) -> Cancel:
+    subscription = request.named_params(("subscription",)).get("subscription")
+    if isinstance(subscription, bool) or not isinstance(subscription, int):
+        raise Malformed(INVALID_PARAMS, "cancel needs 'subscription', a number", request.id)
+    return Cancel(subscription, request)

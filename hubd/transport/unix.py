@@ -1,0 +1,104 @@
+"""The Unix socket: one JSON message a line."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from hubd.transport.clients import Clients
+from hubd.transport.connection import Connection
+from hubd.transport.outbox import Outbox
+from hubd.wire import jsonrpc
+from hubd.wire.defaults import MAX_MESSAGE_BYTES
+
+
+@asynccontextmanager
+async def serve_unix(clients: Clients, path: Path) -> AsyncIterator[None]:
+    """Accept clients on a socket that only this user can open.
+
+    The caller owns the home by its lock, so a socket file that is there already is a stale one.
+    """
+    path.unlink(missing_ok=True)  # noqa: ASYNC240 -- once, at start
+    loop = asyncio.get_running_loop()
+    server = await loop.create_unix_server(lambda: _LineProtocol(clients), str(path))
+    path.chmod(0o600)  # noqa: ASYNC240 -- once, at start
+    try:
+        yield
+    finally:
+        server.close()
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 -- once, at the end
+
+
+class _LineProtocol(asyncio.Protocol):
+    """Bytes to lines and back."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
+        # None once the client is refused; what it still sends is dropped.
+        self._connection: Connection | None = None
+        # The beginning of a line whose end has not come yet.
+        self._partial = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._outbox = Outbox(transport, _as_line)
+        self._connection = self._clients.connect(self, self._outbox, trusts_context=True)
+        if self._connection is None:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            self._partial += end
+            line = bytes(self._partial)
+            self._partial.clear()
+            self._take(line)
+        self._partial += rest
+        if len(self._partial) > MAX_MESSAGE_BYTES:
+            self._refuse_size()
+
+    def pause_writing(self) -> None:
+        assert self._outbox is not None
+        self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        assert self._outbox is not None
+        self._outbox.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        assert self._outbox is not None
+        self._outbox.close()
+        self._clients.disconnect(self)
+
+    def hang_up(self) -> None:
+        """Send what is queued and close."""
+        assert self._outbox is not None
+        assert self._transport is not None
+        self._outbox.flush()
+        self._transport.close()
+
+    def _take(self, line: bytes) -> None:
+        if len(line) > MAX_MESSAGE_BYTES:
+            self._refuse_size()
+        elif self._connection is not None and line.strip():
+            self._connection.receive(line)
+
+    def _refuse_size(self) -> None:
+        assert self._outbox is not None
+        self._connection = None
+        self._partial.clear()
+        self._outbox.write(
+            jsonrpc.failure(
+                None,
+                jsonrpc.INVALID_REQUEST,
+                f"a message may not be longer than {MAX_MESSAGE_BYTES} bytes",
+            )
+        )
+        self.hang_up()
+
+
+def _as_line(frame: bytes) -> bytes:
+    return frame + b"\n"

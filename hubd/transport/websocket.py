@@ -1,0 +1,165 @@
+"""The WebSocket on the TCP port: one JSON message a text frame.
+
+Built on the I/O-free half of `websockets`, which does the protocol; this file moves its bytes.
+Compression is off: the peers are on this machine.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import OPEN
+from websockets.server import ServerProtocol
+
+from hubd.transport.clients import Clients
+from hubd.transport.connection import Connection
+from hubd.transport.gate import Gate
+from hubd.transport.outbox import Outbox
+from hubd.wire.defaults import MAX_MESSAGE_BYTES
+
+# A peer that has not finished its opening handshake by then is gone or hostile.
+HANDSHAKE_SECONDS: Final = 10.0
+# How long a peer may take to answer our closing frame.
+CLOSE_SECONDS: Final = 2.0
+
+# The protocol's own log repeats every frame; ours says what matters.
+_quiet = logging.getLogger("hubd.websockets")
+_quiet.setLevel(logging.ERROR)
+
+
+@asynccontextmanager
+async def serve_websocket(
+    clients: Clients, gate: Gate, listener: socket.socket
+) -> AsyncIterator[None]:
+    """Accept clients on a socket that is bound already."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: _WebSocket(clients, gate), sock=listener)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+class _WebSocket(asyncio.Protocol):
+    """Moves bytes between a TCP connection and the WebSocket protocol."""
+
+    def __init__(self, clients: Clients, gate: Gate) -> None:
+        self._clients = clients
+        self._gate = gate
+        self._protocol = ServerProtocol(max_size=MAX_MESSAGE_BYTES, logger=_quiet)
+        self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
+        # Set once the handshake is done and the gate has agreed.
+        self._connection: Connection | None = None
+        # The fragments of a message whose last has not come yet.
+        self._fragments: list[bytes] = []
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._outbox = Outbox(transport, self._enframe)
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(HANDSHAKE_SECONDS, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        self._protocol.receive_data(data)
+        self._act()
+
+    def eof_received(self) -> None:
+        self._protocol.receive_eof()
+        self._act()
+
+    def pause_writing(self) -> None:
+        assert self._outbox is not None
+        self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        assert self._outbox is not None
+        self._outbox.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        assert self._outbox is not None
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._outbox.close()
+        self._clients.disconnect(self)
+
+    def hang_up(self) -> None:
+        """Send what is queued, say that we are going, and close."""
+        self._close(CloseCode.GOING_AWAY, "the daemon is stopping")
+
+    def _act(self) -> None:
+        """Do what the bytes just received ask for, then send what the protocol answers."""
+        for event in self._protocol.events_received():
+            if isinstance(event, Request):
+                self._open(event)
+            elif isinstance(event, Frame) and self._connection is not None:
+                self._take(event, self._connection)
+        self._send_protocol_bytes()
+
+    def _open(self, request: Request) -> None:
+        refusal = self._gate.check(request.path, request.headers)
+        if refusal is not None:
+            response = self._protocol.reject(refusal.status, refusal.message + "\n")
+            if refusal.status == 401:
+                response.headers["WWW-Authenticate"] = 'Bearer realm="hubd"'
+        else:
+            response = self._protocol.accept(request)
+        self._protocol.send_response(response)
+        if self._protocol.state is not OPEN:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        assert self._outbox is not None
+        self._connection = self._clients.connect(self, self._outbox, trusts_context=False)
+        if self._connection is None:
+            self._close(CloseCode.TRY_AGAIN_LATER, "too many clients")
+
+    def _take(self, frame: Frame, connection: Connection) -> None:
+        if frame.opcode is Opcode.BINARY:
+            self._close(CloseCode.UNSUPPORTED_DATA, "send JSON as text")
+            return
+        if frame.opcode not in (Opcode.TEXT, Opcode.CONT):
+            return
+        if frame.opcode is Opcode.TEXT and frame.fin:
+            connection.receive(bytes(frame.data))
+            return
+        self._fragments.append(bytes(frame.data))
+        if frame.fin:
+            message = b"".join(self._fragments)
+            self._fragments.clear()
+            connection.receive(message)
+
+    def _enframe(self, frame: bytes) -> bytes:
+        if self._protocol.state is not OPEN:
+            return b""
+        self._protocol.send_text(frame)
+        return b"".join(self._protocol.data_to_send())
+
+    def _close(self, code: CloseCode, reason: str) -> None:
+        assert self._transport is not None
+        assert self._outbox is not None
+        self._outbox.flush()
+        if self._protocol.state is OPEN:
+            self._protocol.send_close(code, reason)
+        self._send_protocol_bytes()
+        asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._transport.abort)
+
+    def _send_protocol_bytes(self) -> None:
+        """Handshake answers, pongs and closing frames; an empty piece means: close."""
+        assert self._transport is not None
+        assert self._outbox is not None
+        for data in self._protocol.data_to_send():
+            if data:
+                # In order: what methods have written before goes out before.
+                self._outbox.flush()
+                self._transport.write(data)
+            else:
+                self._outbox.flush()
+                self._transport.close()

@@ -1,0 +1,81 @@
+"""Where a hub lives: directories, file names, the socket, the ports.
+
+Both programs work these out alone from the same rules, so synapse finds a daemon without
+asking. Only `os`: this is imported on every call of the command line.
+"""
+
+import os
+
+HUB_NAME = "plexus"
+WS_PORT = 4444
+MCP_PORT = 4445
+
+HOME_VARIABLE = "HUBD_HOME"
+
+# A message, in or out of its framing, may not be longer. Leaves room for a text of 10 MB whose
+# every character needs an escape, so that the method can judge it rather than the transport.
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+
+# The shortest limit among the systems we run on (macOS 104, Linux 108), less the final NUL.
+MAX_SOCKET_PATH = 103
+
+
+class Paths:
+    """The files of one hub."""
+
+    __slots__ = ("config", "data", "database", "lock", "log", "record", "socket", "token")
+
+    def __init__(self, home: str | None = None) -> None:
+        """Work out all paths.
+
+        Args:
+            home: One directory for everything; without it `HUBD_HOME`, and without that the
+                XDG directories of the user.
+        """
+        home = home or os.environ.get(HOME_VARIABLE) or None
+        if home is not None:
+            home = os.path.abspath(os.path.expanduser(home))
+            config = data = state = runtime = home
+        else:
+            config = _xdg("XDG_CONFIG_HOME", ".config")
+            data = _xdg("XDG_DATA_HOME", ".local/share")
+            state = _xdg("XDG_STATE_HOME", ".local/state")
+            runtime_root = os.environ.get("XDG_RUNTIME_DIR", "")
+            runtime = os.path.join(runtime_root, "hubd") if os.path.isabs(runtime_root) else state
+        self.config = os.path.join(config, "config.toml")
+        self.data = data
+        self.database = os.path.join(data, "hub.db")
+        self.token = os.path.join(data, "token")
+        self.lock = os.path.join(data, "hubd.lock")
+        self.record = os.path.join(data, "hubd.json")
+        self.log = os.path.join(state, "hubd.log")
+        self.socket = _socket_path(runtime, data)
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Every directory the daemon needs, none of them twice."""
+        files = (self.database, self.log, self.socket)
+        return tuple(dict.fromkeys(os.path.dirname(file) for file in files))
+
+
+def _xdg(variable: str, fallback: str) -> str:
+    root = os.environ.get(variable, "")
+    # The specification says to ignore relative values.
+    if not os.path.isabs(root):
+        root = os.path.join(os.path.expanduser("~"), fallback)
+    return os.path.join(root, "hubd")
+
+
+def _socket_path(runtime: str, data: str) -> str:
+    """`hub.sock` in the runtime directory, or a short path that `data` determines."""
+    wanted = os.path.join(runtime, "hub.sock")
+    if len(os.fsencode(wanted)) <= MAX_SOCKET_PATH:
+        return wanted
+    from hashlib import sha256
+
+    name = sha256(os.fsencode(os.path.realpath(data))).hexdigest()[:16] + ".sock"
+    for root in (os.environ.get("XDG_RUNTIME_DIR", ""), os.environ.get("TMPDIR", "")):
+        short = os.path.join(root, f"hubd-{os.getuid()}", name)
+        if os.path.isabs(root) and len(os.fsencode(short)) <= MAX_SOCKET_PATH:
+            return short
+    return os.path.join("/tmp", f"hubd-{os.getuid()}", name)

@@ -1,0 +1,145 @@
+"""The grammar of handles: `plugin@version::method[:meta]*`.
+
+Knows nothing of plugins that exist: which one owns a handle, and whether its meta values make
+sense, is the hub's business.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_HEAD: Final = re.compile(r"([A-Za-z0-9._-]+)@([A-Za-z0-9._-]+)::([A-Za-z0-9._-]+)")
+# What a meta value never contains literally: the separator, the escape and control characters.
+_UNSAFE: Final = re.compile(r"[%:\x00-\x1f\x7f-\x9f]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+# How much of an invalid handle an error message repeats.
+_SHOWN: Final = 80
+
+
+class InvalidHandle(ValueError):
+    """The text, or the object, is not a handle."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireHandle:
+    """A handle as it travels: four parts, none of them interpreted.
+
+    `plugin` is a namespace path or a plugin id; equality is equality of the parts.
+    """
+
+    plugin: str
+    version: str
+    method: str
+    meta: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be written down and read back."""
+        for label in ("plugin", "version", "method"):
+            value = getattr(self, label)
+            if not isinstance(value, str) or not _NAME.fullmatch(value):
+                raise InvalidHandle(
+                    f"the {label} of a handle is letters, digits, '.', '_' and '-', "
+                    f"not {_shown(value)}"
+                )
+        for value in self.meta:
+            if not isinstance(value, str):
+                raise InvalidHandle(f"a meta value is text, not {_shown(value)}")
+            if any("\ud800" <= char <= "\udfff" for char in value):
+                raise InvalidHandle("a meta value holds a lone surrogate, which is not text")
+
+    def __str__(self) -> str:
+        """The canonical text."""
+        head = f"{self.plugin}@{self.version}::{self.method}"
+        return ":".join((head, *map(_escape, self.meta)))
+
+    @property
+    def major(self) -> str:
+        """The major version, as written."""
+        return self.version.partition(".")[0]
+
+    @property
+    def plugin_id(self) -> UUID:
+        """The id of the plugin, whether it was given as an id or by name."""
+        try:
+            return UUID(self.plugin)
+        except ValueError:
+            return plugin_id(self.plugin, self.major)
+
+
+def plugin_id(namespace: str, major: str | int) -> UUID:
+    """The stable id of a plugin: the same for all minor versions, on every machine."""
+    return uuid5(NAMESPACE_OID, f"{namespace}@{major}")
+
+
+def parse(text: str) -> WireHandle:
+    """Read a handle.
+
+    Raises:
+        InvalidHandle: It does not follow the grammar; says what is wrong.
+    """
+    head = _HEAD.match(text)
+    if head is None:
+        raise InvalidHandle(f"{_shown(text)} is not plugin@version::method[:meta]…")
+    plugin, version, method = head.groups()
+    rest = text[head.end() :]
+    if rest and rest[0] != ":":
+        raise InvalidHandle(f"{_shown(text)}: unexpected {_shown(rest[0])} after the method")
+    values = rest[1:].split(":") if rest else []
+    return WireHandle(plugin, version, method, tuple(map(_unescape, values)))
+
+
+def from_json(value: Any) -> WireHandle:
+    """Read a handle from a string or one of the object forms.
+
+    Raises:
+        InvalidHandle: It is none of them.
+    """
+    if isinstance(value, str):
+        return parse(value)
+    if not isinstance(value, dict):
+        raise InvalidHandle(f"a handle is a string or an object, not {_shown(value)}")
+    if "source" in value:
+        identifier = value.get("identifier")
+        if not isinstance(identifier, str):
+            raise InvalidHandle("a handle with 'source' needs an 'identifier' string")
+        # This older form has no method: its one kind of handle is a chat message.
+        return WireHandle(
+            value["source"], value.get("source_version", ""), "chat", tuple(identifier.split(":"))
+        )
+    plugin = value.get("plugin", value.get("plugin_id"))
+    meta = value.get("meta", [])
+    if plugin is None or "version" not in value or "method" not in value:
+        raise InvalidHandle("a handle object has 'plugin' or 'plugin_id', 'version' and 'method'")
+    if not isinstance(meta, list):
+        raise InvalidHandle("the 'meta' of a handle object is an array of strings")
+    return WireHandle(plugin, value["version"], value["method"], tuple(meta))
+
+
+def _escape(value: str) -> str:
+    return _UNSAFE.sub(lambda found: _percent(found[0]), value)
+
+
+def _percent(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode())
+
+
+def _unescape(value: str) -> str:
+    if _CONTROL.search(value):
+        raise InvalidHandle(f"{_shown(value)} holds a control character; write it as %XX")
+    if "%" not in value:
+        return value
+    if _BAD_ESCAPE.search(value):
+        raise InvalidHandle(f"{_shown(value)} holds a '%' that two hex digits do not follow")
+    try:
+        return unquote_to_bytes(value).decode()
+    except UnicodeError:
+        raise InvalidHandle(f"the escapes in {_shown(value)} are not UTF-8") from None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

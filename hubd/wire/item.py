@@ -1,0 +1,157 @@
+"""The items of a stream, the closed set of error codes, and how both look as JSON.
+
+An item knows how to encode itself. The content of a `Data` item is JSON text already: it is
+encoded once, where it is made, and spliced into every frame that carries it.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hubd.wire.jsonrpc import dump
+
+# Every error code there is, and the exit status the command line gives it.
+EXIT_CODES: Final[dict[str, int]] = {
+    "invalid_method": 2,
+    "invalid_params": 2,
+    "handle_invalid": 2,
+    "ambiguous": 2,
+    "activation_not_found": 3,
+    "method_not_found": 3,
+    "not_found": 3,
+    "handle_target_missing": 3,
+    "cursor_expired": 3,
+    "permission_denied": 4,
+    "unauthenticated": 4,
+    "unavailable": 5,
+    "overloaded": 5,
+    "timeout": 6,
+    "conflict": 7,
+    "version_unsupported": 9,
+    "handle_not_supported": 1,
+    "execution_error": 1,
+    "cancelled": 1,
+    "internal": 1,
+}
+
+
+class Stamp:
+    """What all items of one call share: where they come from, and under which schema."""
+
+    __slots__ = ("_head", "plexus_hash", "provenance")
+
+    def __init__(self, provenance: tuple[str, ...], plexus_hash: str) -> None:
+        self.provenance = provenance
+        self.plexus_hash = plexus_hash
+        self._head = b'{"provenance":%b,"plexus_hash":%b,"timestamp":' % (
+            dump(provenance),
+            dump(plexus_hash),
+        )
+
+    def metadata(self) -> bytes:
+        """The metadata object of an item that is made now."""
+        return b"%b%d}" % (self._head, int(time.time()))
+
+
+@dataclass(slots=True)
+class Data:
+    """One event of the method."""
+
+    metadata: bytes
+    content_type: str
+    content: bytes
+
+    def encode(self) -> bytes:
+        """The item as JSON."""
+        return b'{"type":"data","metadata":%b,"content_type":%b,"content":%b}' % (
+            self.metadata,
+            dump(self.content_type),
+            self.content,
+        )
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a long method is; `percentage` runs from 0 to 100."""
+
+    metadata: bytes
+    message: str
+    percentage: float | None = None
+
+    def encode(self) -> bytes:
+        """The item as JSON."""
+        fields: dict[str, Any] = {"message": self.message}
+        if self.percentage is not None:
+            fields["percentage"] = self.percentage
+        return _encode("progress", self.metadata, fields)
+
+
+@dataclass(slots=True)
+class Guidance:
+    """What the caller can do about the error that follows."""
+
+    metadata: bytes
+    error_type: str
+    suggestion: str
+    available: list[str]
+
+    def encode(self) -> bytes:
+        """The item as JSON."""
+        fields = {
+            "error_type": self.error_type,
+            "suggestion": self.suggestion,
+            "available": self.available,
+        }
+        return _encode("guidance", self.metadata, fields)
+
+
+@dataclass(slots=True)
+class Error:
+    """The call failed."""
+
+    metadata: bytes
+    message: str
+    code: str
+    recoverable: bool = False
+
+    def encode(self) -> bytes:
+        """The item as JSON."""
+        fields = {"message": self.message, "code": self.code, "recoverable": self.recoverable}
+        return _encode("error", self.metadata, fields)
+
+
+@dataclass(slots=True)
+class Request:
+    """A question to the caller; the answer comes by `respond`."""
+
+    metadata: bytes
+    request_id: str
+    request_data: dict[str, Any]
+    timeout_ms: int
+
+    def encode(self) -> bytes:
+        """The item as JSON. The camel case is the published protocol's."""
+        fields = {
+            "requestId": self.request_id,
+            "requestData": self.request_data,
+            "timeoutMs": self.timeout_ms,
+        }
+        return _encode("request", self.metadata, fields)
+
+
+@dataclass(slots=True)
+class Done:
+    """The last item of every stream."""
+
+    metadata: bytes
+
+    def encode(self) -> bytes:
+        """The item as JSON."""
+        return b'{"type":"done","metadata":%b}' % self.metadata
+
+
+Item = Data | Progress | Guidance | Error | Request | Done
+
+
+def _encode(kind: str, metadata: bytes, fields: dict[str, Any]) -> bytes:
+    return b'{"type":"%b","metadata":%b,%b' % (kind.encode(), metadata, dump(fields)[1:])

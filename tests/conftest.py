@@ -1,0 +1,37 @@
+"""Fixtures for all tests. Nothing a test starts survives it."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from hubd.plexus.hub import Hub
+from hubd.plugins.echo import EchoPlugin
+from hubd.plugins.health import HealthPlugin
+from hubd.plugins.solar import Solar
+from tests.support import Daemon, hub_with
+
+# Times are never asserted, and machines are noisy.
+settings.register_profile("hubd", deadline=None)
+settings.load_profile("hubd")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """An empty home for a hub."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def daemon(home: Path) -> Iterator[Daemon]:
+    """A running daemon with the built-in plugins."""
+    with Daemon(home) as running:
+        yield running
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """A hub in this process, with the built-in plugins and a real database."""
+    async with hub_with(tmp_path, EchoPlugin(), HealthPlugin(), Solar()) as built:
+        yield built

@@ -1,0 +1,219 @@
+"""What several tests need: a hub in this process, and a real daemon in another."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from hubd.activation import Activation, Context
+from hubd.plexus.builtin import build_hub
+from hubd.plexus.dispatch import Call
+from hubd.plexus.host import PlexusHost
+from hubd.plexus.hub import Hub
+from hubd.storage.database import Database
+from hubd.wire import jsonrpc
+from hubd.wire.defaults import Paths
+from hubd.wire.item import Item
+
+# Nothing here takes this long; a test that waits longer has found a hang.
+PATIENCE_SECONDS = 20.0
+
+
+class Collector:
+    """A caller that keeps every item, as a client would see it."""
+
+    can_answer = True
+
+    def __init__(self, context: Context | None = None) -> None:
+        self.context = context or Context()
+        self.items: list[dict[str, Any]] = []
+        self.arrived = asyncio.Event()
+
+    async def send(self, item: Item) -> None:
+        self.post(item)
+
+    def post(self, item: Item) -> None:
+        self.items.append(json.loads(item.encode()))
+        self.arrived.set()
+
+
+async def call_items(hub: Hub, method: str, **params: Any) -> list[dict[str, Any]]:
+    """All items of one call in this process, `done` included."""
+    caller = Collector()
+    await Call(hub, method, params, caller).run()
+    return caller.items
+
+
+async def call_events(hub: Hub, method: str, **params: Any) -> list[dict[str, Any]]:
+    """The events of a call that must succeed."""
+    items = await call_items(hub, method, **params)
+    assert [item["type"] for item in items if item["type"] in ("error", "guidance")] == [], items
+    return [item["content"] for item in items if item["type"] == "data"]
+
+
+async def call_error(hub: Hub, method: str, **params: Any) -> dict[str, Any]:
+    """The error item of a call that must fail, with its guidance under `guidance`."""
+    items = await call_items(hub, method, **params)
+    assert [item["type"] for item in items][-3:] == ["guidance", "error", "done"], items
+    return {**items[-2], "guidance": items[-3]}
+
+
+@asynccontextmanager
+async def hub_with(
+    directory: Path, *activations: Activation, name: str = "plexus"
+) -> AsyncIterator[Hub]:
+    """A hub with a real database and these plugins, attached as the daemon would."""
+    async with Database(directory / "hub.db") as database:
+        hub = build_hub(name, database=database)
+        host = PlexusHost(hub)
+        for activation in activations:
+            node = hub.attach(activation, host)
+            for below in node.walk():
+                await database.migrate(below.path, below.activation.migrations)
+        yield hub
+
+
+class Daemon:
+    """A real daemon process on a home of its own."""
+
+    def __init__(self, home: Path, *options: str) -> None:
+        self.home = home
+        self.paths = Paths(str(home))
+        self.options = options
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Daemon":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Run it in the foreground of a process we own, and wait until it answers."""
+        self.process = subprocess.Popen(
+            [*HUBD, "run", "--home", str(self.home), "--port", "0", *self.options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment(),
+        )
+        assert self.process.stderr is not None
+        said = b""
+        for line in self.process.stderr:
+            said += line
+            if b" ready on " in line:
+                return
+        raise AssertionError(f"the daemon did not start: {said.decode()}")
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        return self._end(signal.SIGTERM)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What it wrote about itself."""
+        record: dict[str, Any] = json.loads(Path(self.paths.record).read_text())
+        return record
+
+    @property
+    def token(self) -> str:
+        """Its secret."""
+        return Path(self.paths.token).read_text().strip()
+
+    def client(self) -> "LineClient":
+        """A client on the Unix socket."""
+        return LineClient(self.paths.socket)
+
+    def _end(self, number: int) -> int:
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        try:
+            return process.wait(PATIENCE_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
+
+
+class LineClient:
+    """An asyncio client of the Unix socket that knows only the published protocol."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._next = 0
+
+    async def __aenter__(self) -> "LineClient":
+        self.reader, self.writer = await asyncio.open_unix_connection(
+            self._path, limit=64 * 1024 * 1024
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.writer.close()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            await self.writer.wait_closed()
+
+    async def send(self, method: str, params: object) -> int:
+        """Send one request; returns its id."""
+        self._next += 1
+        self.writer.write(jsonrpc.request(self._next, method, params) + b"\n")
+        await self.writer.drain()
+        return self._next
+
+    async def receive(self) -> dict[str, Any]:
+        """The next message."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            line = await self.reader.readline()
+        if not line:
+            raise ConnectionResetError("the daemon closed the connection")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    async def call(
+        self, method: str, params: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """All items of one call; nothing else may run on this connection meanwhile."""
+        await self.send("plexus.call", {"method": method, "params": params or {}})
+        subscription = (await self.receive())["result"]
+        items: list[dict[str, Any]] = []
+        while not items or items[-1]["type"] != "done":
+            message = await self.receive()
+            assert message["params"]["subscription"] == subscription
+            items.append(message["params"]["result"])
+        return items
+
+
+HUBD = (sys.executable, "-m", "hubd")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's environment without anything that would change a daemon."""
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith("HUBD_")}
+    return {**inherited, "PYTHONPATH": str(Path(__file__).parent.parent), **more}
+
+
+def hubd(*arguments: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the hubd command to its end."""
+    return subprocess.run(
+        [*HUBD, "--home", str(home), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        env=environment(**more),
+        check=False,
+    )
