@@ -52,17 +52,20 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
     with instance.exclusive(settings.paths):
         try:
             log.set_up(Path(settings.paths.log), level=settings.log_level, to_stderr=not detached)
+            asyncio.run(_Daemon(settings, options, detached=detached).serve())
         except OSError as error:
-            raise StartupFailed(f"the log cannot be written: {error}") from error
-        asyncio.run(_Daemon(settings, options).serve())
+            where = error.filename or settings.paths.data
+            raise StartupFailed(f"{where} cannot be used: {error.strerror or error}") from error
 
 
 class _Daemon:
     """One run of the daemon."""
 
-    def __init__(self, settings: Settings, options: list[str]) -> None:
+    def __init__(self, settings: Settings, options: list[str], *, detached: bool) -> None:
         self._settings = settings
         self._options = options
+        self._detached = detached
+        self._directory = str(Path.cwd())
         self._started_at = time.time()
         # Set by a signal.
         self._stop = asyncio.Event()
@@ -75,6 +78,8 @@ class _Daemon:
         if secret is None:
             logger.warning("--no-auth: everybody on this machine can use this hub over TCP")
         async with AsyncExitStack() as stack:
+            # Goes last, so that `hubd stop` knows whom it waits for until the very end.
+            stack.callback(instance.remove_record, paths)
             listener = stack.enter_context(_bind(settings.port, WS_PORT))
             database = await stack.enter_async_context(Database(Path(paths.database)))
             hub = build_hub(settings.name, database=database)
@@ -84,8 +89,7 @@ class _Daemon:
             await stack.enter_async_context(serve_unix(clients, Path(paths.socket)))
             port = listener.getsockname()[1]
             instance.write_record(paths, self._record(port))
-            stack.callback(Path(paths.record).unlink, missing_ok=True)
-            # Imported when the Unix socket answers already: most clients need no more.
+            # Imported after the Unix socket is open: who connects there meanwhile only waits.
             from hubd.transport.websocket import serve_websocket
 
             gate = Gate(secret, frozenset(settings.allowed_origins))
@@ -97,6 +101,8 @@ class _Daemon:
                 port,
                 extra={"pid": os.getpid(), "plexus_hash": hub.hash},
             )
+            if self._detached:
+                _leave_the_terminal()
             await self._stop.wait()
             logger.info("stopping")
         logger.info("stopped")
@@ -112,6 +118,7 @@ class _Daemon:
             "token_file": paths.token if self._settings.auth else None,
             "started_at": self._started_at,
             "options": self._options,
+            "directory": self._directory,
         }
 
     def _watch_signals(self) -> None:
@@ -129,25 +136,40 @@ class _Daemon:
             signal.signal(number, stop)
 
 
+def _leave_the_terminal() -> None:
+    """Keep neither a directory nor the starter's output open. Errors go to the log."""
+    os.chdir("/")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
 def _bind(wanted: int | None, default: int) -> socket.socket:
     """A listening TCP port on the loopback interface.
 
     Raises:
         StartupFailed: The port that was asked for is taken.
     """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        return _listen(default if wanted is None else wanted)
+    except OSError as error:
+        if wanted is not None:
+            raise StartupFailed(
+                f"port {wanted} cannot be used: {error.strerror}",
+                suggestion="Choose another --port; 0 takes any free one",
+            ) from error
+    listener = _listen(0)
+    logger.warning("port %d is taken; using %d instead", default, listener.getsockname()[1])
+    return listener
+
+
+def _listen(port: int) -> socket.socket:
+    # The protocol is named because asyncio turns Nagle's algorithm off only where it is.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((LOOPBACK, default if wanted is None else wanted))
-        except OSError as error:
-            if wanted is not None:
-                raise StartupFailed(
-                    f"port {wanted} cannot be used: {error.strerror}",
-                    suggestion="Choose another --port; 0 takes any free one",
-                ) from error
-            listener.bind((LOOPBACK, 0))
-            logger.warning("port %d is taken; using %d instead", default, listener.getsockname()[1])
+        listener.bind((LOOPBACK, port))
         # Clients may connect from now on; they are answered when the hub is ready.
         listener.listen(128)
         listener.setblocking(False)

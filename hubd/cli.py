@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TextIO
@@ -70,6 +71,8 @@ def _start(arguments: argparse.Namespace) -> int:
     state = launch.status(paths)
     verb = "started" if fresh else "already running"
     _say(f"hubd: {verb} (pid {state['pid']}), {state['ws_url']}")
+    if arguments.no_auth and fresh:
+        _say("hubd: --no-auth: everybody on this machine can use this hub over TCP")
     return 0
 
 
@@ -84,10 +87,8 @@ def _stop(arguments: argparse.Namespace) -> int:
 def _restart(arguments: argparse.Namespace) -> int:
     from hubd import launch
 
-    paths = _paths(arguments)
-    options = launch.restart_options(paths, _daemon_options(arguments))
-    launch.stop(paths)
-    launch.start(paths, options)
+    paths, options = _paths(arguments), _daemon_options(arguments)
+    launch.restart(paths, options if options != _home_option(arguments) else None)
     _say(f"hubd: restarted (pid {launch.status(paths)['pid']})")
     return 0
 
@@ -114,7 +115,7 @@ def _logs(arguments: argparse.Namespace) -> int:
         return NOT_RUNNING
     log: TextIO = path.open(encoding="utf-8", errors="replace")
     try:
-        for line in log.readlines()[-arguments.lines :]:
+        for line in deque(log, arguments.lines):
             _print(show(line.rstrip("\n")))
         while arguments.follow:
             log = _follow(log, path, show)
@@ -130,6 +131,8 @@ def _follow(log: TextIO, path: Path, show: Callable[[str], str]) -> TextIO:
     sys.stdout.flush()
     time.sleep(FOLLOW_SECONDS)
     if path.exists() and path.stat().st_ino != os.fstat(log.fileno()).st_ino:
+        for line in log:  # what came between the last look and the rotation
+            _print(show(line.rstrip("\n")))
         log.close()
         return path.open(encoding="utf-8", errors="replace")
     return log
@@ -179,7 +182,7 @@ def _call(arguments: argparse.Namespace) -> int:
     request = {
         "method": arguments.method,
         "params": params,
-        "context": {"cwd": str(Path.cwd()), "env": dict(os.environ)},
+        "context": {"cwd": str(Path.cwd()), "env": _environment()},
     }
     suggestion = None
     for item in local.call(paths.socket, f"{info.get('backend', HUB_NAME)}.call", request):
@@ -195,15 +198,27 @@ def _call(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _environment() -> dict[str, str]:
+    """The environment, less what is not UTF-8 and so cannot be JSON."""
+    return {
+        name: text
+        for name, text in os.environ.items()
+        if not any("\ud800" <= char <= "\udfff" for char in name + text)
+    }
+
+
 def _settings(arguments: argparse.Namespace) -> Settings:
     level = text_setting(arguments.log_level, "HUBD_LOG_LEVEL", "info").lower()
     if level not in LEVELS:
         raise InvalidParams(f"the log level {level!r} is not one of {', '.join(LEVELS)}")
+    name = text_setting(arguments.name, "HUBD_NAME", HUB_NAME)
+    if not name.replace("-", "_").isidentifier() or not name.isascii():
+        raise InvalidParams(f"the name {name!r} must be one word")
     return Settings(
         paths=_paths(arguments),
         port=port_setting(arguments.port, "HUBD_PORT"),
         mcp_port=port_setting(arguments.mcp_port, "HUBD_MCP_PORT"),
-        name=text_setting(arguments.name, "HUBD_NAME", HUB_NAME),
+        name=name,
         log_level=level,
         plugins=tuple(arguments.plugin),
         allowed_origins=tuple(arguments.allow_origin),
@@ -290,7 +305,7 @@ def _parser() -> argparse.ArgumentParser:
     status = add("status", _status, "Show whether and where it runs (status 3: it does not)")
     logs = add("logs", _logs, "Show the daemon's log")
     logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
-    logs.add_argument("-n", "--lines", type=int, default=50, help="how many old lines (50)")
+    logs.add_argument("-n", "--lines", type=_count, default=50, help="how many old lines (50)")
     doctor = add("doctor", _doctor, "Look whether everything is there that the daemon needs")
     backup = add("backup", _backup, "Copy the database, also while the daemon runs")
     backup.add_argument("file", metavar="FILE")
@@ -302,6 +317,12 @@ def _parser() -> argparse.ArgumentParser:
     for reader in (status, logs, doctor, check):
         reader.add_argument("--json", action="store_true", help="print JSON")
     return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")
+    return int(text)
 
 
 def _print(line: str) -> None:

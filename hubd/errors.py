@@ -91,7 +91,7 @@ class ActivationNotFound(HubError):
     """No such namespace."""
 
     code = "activation_not_found"
-    advice = "List what there is: plexus.activations"
+    advice = "The hub's method 'activations' lists what there is"
 
 
 class MethodNotFound(HubError):
@@ -151,9 +151,18 @@ class DatabaseUnusable(Unavailable):
 
 
 class StartupFailed(Unavailable):
-    """The daemon cannot run here."""
+    """The daemon cannot run here. `status`: what the process that tried has exited with."""
 
     advice = "hubd doctor shows what is wrong"
+
+    def __init__(self, message: str, *, status: int | None = None, **details: Any) -> None:
+        super().__init__(message, **details)
+        self._status = status
+
+    @property
+    def exit_code(self) -> int:
+        """That of the process, where there was one."""
+        return self._status or super().exit_code
 
 
 class Overloaded(HubError):

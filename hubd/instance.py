@@ -27,17 +27,28 @@ def prepare_directories(paths: Paths) -> None:
         directory = Path(name)
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            facts = directory.stat(follow_symlinks=True)
+            facts = directory.stat()
             if facts.st_uid != os.getuid():
                 raise StartupFailed(
                     f"{directory} belongs to another user", suggestion="Use another --home"
                 )
             if facts.st_mode & 0o077:
-                directory.chmod(0o700)
+                _make_private(directory, facts.st_mode)
         except OSError as error:
             raise StartupFailed(
                 f"{directory} cannot be used: {error.strerror}", suggestion="Use another --home"
             ) from error
+
+
+def _make_private(directory: Path, mode: int) -> None:
+    """Close a directory to others, unless it is plainly not ours to close."""
+    shared = bool(mode & 0o1000) or directory.resolve() in (Path("/"), Path.home().resolve())
+    if shared:
+        raise StartupFailed(
+            f"{directory} is not a directory for one program",
+            suggestion="Use a directory of its own as --home",
+        )
+    directory.chmod(0o700)
 
 
 @contextmanager
@@ -60,6 +71,8 @@ def exclusive(paths: Paths) -> Iterator[None]:
                         f"hubd is already running on {Path(paths.database).parent} (pid {pid})"
                     ) from None
                 time.sleep(LOCK_PAUSE_SECONDS)
+        # That of a daemon that was killed: its pid may be anybody's by now.
+        remove_record(paths)
         yield
     finally:
         os.close(descriptor)
@@ -87,6 +100,11 @@ def write_record(paths: Paths, record: dict[str, Any]) -> None:
     temporary.write_text(json.dumps(record))
     temporary.chmod(0o600)
     temporary.replace(paths.record)
+
+
+def remove_record(paths: Paths) -> None:
+    """The daemon is no more."""
+    Path(paths.record).unlink(missing_ok=True)
 
 
 def read_record(paths: Paths) -> dict[str, Any] | None:

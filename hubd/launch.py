@@ -6,8 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from hubd import __version__, instance, local
 from hubd.errors import HubError, StartupFailed, Timeout, Unavailable
@@ -26,7 +25,7 @@ CONFLICT: Final = 7
 def status(paths: Paths) -> dict[str, Any]:
     """The one object of `hubd status --json`."""
     record = instance.running_record(paths)
-    answer = info(paths) if record else None
+    answer = info(paths)
     facts = record or {}
     return {
         "running": answer is not None,
@@ -42,8 +41,13 @@ def status(paths: Paths) -> dict[str, Any]:
     }
 
 
-def start(paths: Paths, options: list[str]) -> bool:
+def start(paths: Paths, options: list[str], directory: str | None = None) -> bool:
     """Start a daemon unless one runs, and return when calls are answered.
+
+    Args:
+        paths: Whose daemon.
+        options: Its command line.
+        directory: Where it looks for plugins; the current one if not given.
 
     Returns:
         Whether it was this call that started it.
@@ -53,27 +57,19 @@ def start(paths: Paths, options: list[str]) -> bool:
     """
     if info(paths):
         return False
-    command = [sys.executable, "-m", "hubd", "run", "--detached", *options]
     with tempfile.TemporaryFile() as said:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            start_new_session=True,
-        )
+        child = _spawn(options, directory, said)
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             code = child.poll()
-            # Of several starts at once one wins; the others wait for the winner.
             if code is not None and code != CONFLICT:
-                said.seek(0)
-                text = said.read().decode(errors="replace").strip().removeprefix("hubd: ")
-                raise StartupFailed(
-                    text or f"hubd exited with status {code}", suggestion="See: hubd logs"
-                )
-            if info(paths):
-                return code is None
+                raise _failure(said, code)
+            if answer := info(paths):
+                return bool(answer["pid"] == child.pid)
+            # Of several starts at once one wins, and the others wait for the winner; but it may
+            # fail, or have been one that was just stopping.
+            if code == CONFLICT and not instance.is_locked(paths):
+                child = _spawn(options, directory, said)
             time.sleep(PAUSE_SECONDS)
     raise StartupFailed(
         f"hubd does not answer {START_SECONDS:g} s after its start", suggestion="See: hubd logs"
@@ -112,19 +108,54 @@ def stop(paths: Paths, *, force: bool = False) -> bool:
     return True
 
 
-def restart_options(paths: Paths, given: list[str]) -> list[str]:
-    """The options to restart with: those given now, or those of the daemon that runs."""
-    record = instance.running_record(paths)
-    return given or list((record or {}).get("options", ()))
+def restart(paths: Paths, options: list[str] | None) -> None:
+    """Stop and start again.
+
+    Args:
+        paths: Whose daemon.
+        options: A new command line; None keeps that of the daemon that runs.
+
+    Raises:
+        HubError: As `stop` and `start`.
+    """
+    record = instance.running_record(paths) or {}
+    stop(paths)
+    if options is None:
+        start(paths, list(record.get("options", ())), record.get("directory"))
+    else:
+        start(paths, options)
+
+
+def _spawn(options: list[str], directory: str | None, said: IO[bytes]) -> subprocess.Popen[bytes]:
+    said.truncate(0)
+    return subprocess.Popen(
+        # -P: what lies in the current directory is not imported in place of our own modules.
+        [sys.executable, "-P", "-m", "hubd", "run", "--detached", *options],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=said,
+        start_new_session=True,
+    )
+
+
+def _failure(said: IO[bytes], status: int) -> StartupFailed:
+    """What the process said before it exited."""
+    said.seek(0)
+    lines = said.read().decode(errors="replace").strip().splitlines()
+    message = lines[0].removeprefix("hubd: ") if lines else f"hubd exited with status {status}"
+    advice = lines[1].strip() if len(lines) == 2 else "See: hubd logs"
+    return StartupFailed(message, suggestion=advice, status=status)
 
 
 def info(paths: Paths) -> dict[str, Any] | None:
-    """What the daemon says of itself, or None."""
-    if not Path(paths.socket).exists():
+    """What the daemon says of itself, with its pid, or None."""
+    record = instance.running_record(paths)
+    if record is None:
         return None
     try:
         items = list(local.call(paths.socket, "_info", {}, timeout_seconds=ANSWER_SECONDS))
     except HubError:
         return None
     contents: list[dict[str, Any]] = [item["content"] for item in items if item["type"] == "data"]
-    return contents[0] if contents else None
+    return {**contents[0], "pid": record["pid"]} if contents else None

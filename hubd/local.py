@@ -5,8 +5,9 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-from hubd.errors import InvalidParams, Unavailable
+from hubd.errors import InvalidParams, PermissionDenied, Unavailable
 from hubd.wire import jsonrpc
+from hubd.wire.defaults import distrusted
 
 
 def call(
@@ -15,8 +16,11 @@ def call(
     """The items of one call, `done` included.
 
     Raises:
+        PermissionDenied: Another user could have put the socket there.
         Unavailable: Nobody listens, nobody answers in time, or the daemon died on the way.
     """
+    if reason := distrusted(path):
+        raise PermissionDenied(f"{path} is not safe to use: {reason}", suggestion="chmod 700 it")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout_seconds)
         try:

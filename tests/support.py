@@ -43,21 +43,21 @@ class Collector:
         self.arrived.set()
 
 
-async def call_items(hub: Hub, method: str, **params: Any) -> list[dict[str, Any]]:
+async def call_items(hub: Hub, method: str, /, **params: Any) -> list[dict[str, Any]]:
     """All items of one call in this process, `done` included."""
     caller = Collector()
     await Call(hub, method, params, caller).run()
     return caller.items
 
 
-async def call_events(hub: Hub, method: str, **params: Any) -> list[dict[str, Any]]:
+async def call_events(hub: Hub, method: str, /, **params: Any) -> list[dict[str, Any]]:
     """The events of a call that must succeed."""
     items = await call_items(hub, method, **params)
     assert [item["type"] for item in items if item["type"] in ("error", "guidance")] == [], items
     return [item["content"] for item in items if item["type"] == "data"]
 
 
-async def call_error(hub: Hub, method: str, **params: Any) -> dict[str, Any]:
+async def call_error(hub: Hub, method: str, /, **params: Any) -> dict[str, Any]:
     """The error item of a call that must fail, with its guidance under `guidance`."""
     items = await call_items(hub, method, **params)
     assert [item["type"] for item in items][-3:] == ["guidance", "error", "done"], items

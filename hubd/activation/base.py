@@ -139,6 +139,13 @@ def _collect(cls: type[Activation]) -> tuple[dict[str, Method], dict[str, Resolv
                     f"{cls.__qualname__}.{read.name}: the hub answers '{read.name}' for every "
                     "namespace; choose another name"
                 )
+            if read.name in methods:
+                raise TypeError(f"{cls.__qualname__}: two methods named '{read.name}'")
+            if hasattr(Activation, attribute.__name__):
+                raise TypeError(
+                    f"{cls.__qualname__}.{attribute.__name__} hides what every activation has; "
+                    "call the function otherwise and give @method(name=…)"
+                )
             methods[read.name] = read
         elif mark is not None:
             found = read_resolver(cls.__qualname__, attribute)

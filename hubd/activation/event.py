@@ -17,7 +17,6 @@ class Event(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        ser_json_bytes="base64",
         # What has a default is always there when it is sent, and the schema says so.
         json_schema_serialization_defaults_required=True,
     )
@@ -29,6 +28,8 @@ class Event(BaseModel):
     def __init_subclass__(cls, *, tag: str | None = None, **kwargs: Any) -> None:
         """Give the subclass its `type` field before pydantic collects the fields."""
         super().__init_subclass__(**kwargs)
+        if "tag" in cls.__annotations__:
+            raise TypeError(f"{cls.__qualname__}: an event cannot have a field named 'tag'")
         cls.tag = tag or _WORD_START.sub("_", cls.__name__).lower()
         cls.__annotations__ = {"type": Literal[cls.tag], **cls.__annotations__}
         cls.type = cls.tag

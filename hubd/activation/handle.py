@@ -9,7 +9,6 @@ from pydantic import (
     GetJsonSchemaHandler,
     PlainSerializer,
     PlainValidator,
-    PrivateAttr,
     SerializationInfo,
     ValidationError,
     ValidatorFunctionWrapHandler,
@@ -39,6 +38,9 @@ KINDS: Final = frozenset(
     )
 )
 
+# How every handle looks to a reader of schemas.
+HANDLE_SCHEMA: Final[dict[str, Any]] = {"type": "string", "format": HANDLE_FORMAT}
+
 # Under this key the hub tells the serializer which activation an event comes from.
 ORIGIN: Final = "origin"
 
@@ -49,9 +51,20 @@ class Origin(NamedTuple):
     namespace: str
     version: str
 
+    @property
+    def major(self) -> str:
+        """The major version."""
+        return self.version.partition(".")[0]
+
 
 class Prefix(str):
     """Written before a meta value, optional when read: `Annotated[UUID, Prefix("msg-")]`."""
+
+
+# What a handle type has besides its meta values.
+_RESERVED: Final = frozenset(
+    ("method", "kind", "summary", "owners", "expected", "meta_names", "origin", "wire")
+)
 
 
 class Handle(BaseModel):
@@ -66,18 +79,26 @@ class Handle(BaseModel):
     method: ClassVar[str] = ""
     kind: ClassVar[str] = "unknown"
     summary: ClassVar[str] = ""
+    # The names of the meta values with their prefixes, in order.
+    meta_names: ClassVar[tuple[tuple[str, str], ...]] = ()
     # The activations that own this type in this process; normally one.
     owners: ClassVar[tuple[Origin, ...]] = ()
     # Who will own it, as far as the declaring class can tell before it is attached to a hub.
     expected: ClassVar[Origin | None] = None
 
-    _origin: Origin | None = PrivateAttr(default=None)
+    # Overridden in the instance's __dict__, which is much faster than a private attribute: the
+    # activation that owns this very handle, and its text once it was written down.
+    _origin: ClassVar[Origin | None] = None
+    _written: ClassVar[tuple[Origin, str] | None] = None
 
     def __init_subclass__(
         cls, *, method: str, kind: str = "unknown", summary: str = "", **kwargs: Any
     ) -> None:
         """Take the class arguments; a mistake is an error at import."""
         super().__init_subclass__(**kwargs)
+        shadowed = sorted(_RESERVED & cls.__annotations__.keys())
+        if shadowed:
+            raise TypeError(f"{cls.__qualname__}: a meta value cannot be named {shadowed[0]!r}")
         if kind not in KINDS:
             known = ", ".join(sorted(KINDS))
             raise TypeError(f"{cls.__qualname__}: kind {kind!r} is not one of {known}")
@@ -87,6 +108,9 @@ class Handle(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         """Check the fields, which exist only now."""
+        cls.meta_names = tuple(
+            (name, _prefix(field.metadata)) for name, field in cls.model_fields.items()
+        )
         optional_seen = None
         for name, field in cls.model_fields.items():
             if not field.is_required():
@@ -106,7 +130,13 @@ class Handle(BaseModel):
     def at(self, origin: Origin) -> Self:
         """The same handle as the property of one activation: `ref.at(self.origin)`."""
         copy = self.model_copy()
-        copy._origin = origin
+        copy.__dict__["_origin"] = origin
+        return copy
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's; the copy is written down anew."""
+        copy = super().model_copy(update=update, deep=deep)
+        copy.__dict__.pop("_written", None)
         return copy
 
     @property
@@ -127,7 +157,7 @@ class Handle(BaseModel):
     @property
     def wire(self) -> WireHandle:
         """The handle as it travels."""
-        return self._wire(self.origin)
+        return self._at(self.origin)
 
     @classmethod
     def parse(cls, value: str | Mapping[str, Any] | WireHandle) -> Self:
@@ -140,14 +170,17 @@ class Handle(BaseModel):
             wire = value if isinstance(value, WireHandle) else grammar.from_json(value)
         except grammar.InvalidHandle as error:
             raise HandleInvalid(str(error)) from None
-        if wire.method != cls.method:
-            raise HandleInvalid(f"{wire} is not a handle of type {cls.method}")
-        fields = list(cls.model_fields.items())
-        if len(wire.meta) > len(fields):
-            raise HandleInvalid(f"{wire} has {len(wire.meta)} meta values, not {len(fields)}")
+        owners = cls.owners or ((cls.expected,) if cls.expected else ())
+        ids = {grammar.plugin_id(owner.namespace, owner.major) for owner in owners}
+        if wire.method != cls.method or (ids and wire.plugin_id not in ids):
+            wanted = " or ".join(f"{owner.namespace}@{owner.version}" for owner in owners)
+            raise HandleInvalid(f"{wire} is not a handle {wanted}::{cls.method}")
+        expected = len(cls.meta_names)
+        if len(wire.meta) > expected:
+            raise HandleInvalid(f"{wire} has {len(wire.meta)} meta values, not {expected}")
         strings = {
-            name: text.removeprefix(_prefix(field.metadata))
-            for text, (name, field) in zip(wire.meta, fields, strict=False)
+            name: text.removeprefix(prefix)
+            for text, (name, prefix) in zip(wire.meta, cls.meta_names, strict=False)
         }
         try:
             parsed = cls.model_validate_strings(strings)
@@ -161,9 +194,10 @@ class Handle(BaseModel):
     def meta_fields(cls) -> list[MetaField]:
         """What the schema says of the meta values."""
         described: list[MetaField] = []
-        for index, (name, field) in enumerate(cls.model_fields.items()):
+        for index, (name, prefix) in enumerate(cls.meta_names):
+            field = cls.model_fields[name]
             meta: MetaField = {"name": name, "index": index, "required": field.is_required()}
-            if prefix := _prefix(field.metadata):
+            if prefix:
                 meta["prefix"] = prefix
             if field.description:
                 meta["description"] = field.description
@@ -172,7 +206,7 @@ class Handle(BaseModel):
 
     def __str__(self) -> str:
         """The canonical text."""
-        return str(self.wire)
+        return self._write(self.origin)
 
     def __eq__(self, other: object) -> bool:
         """Equal when they would be written alike."""
@@ -184,13 +218,20 @@ class Handle(BaseModel):
         """Agrees with equality."""
         return hash(str(self))
 
-    def _wire(self, origin: Origin) -> WireHandle:
-        values = [
-            (_prefix(field.metadata), getattr(self, name))
-            for name, field in type(self).model_fields.items()
-        ]
+    def _write(self, origin: Origin) -> str:
+        written = self._written
+        if written is None or written[0] != origin:
+            written = self.__dict__["_written"] = (origin, str(self._at(origin)))
+        return written[1]
+
+    def _at(self, origin: Origin) -> WireHandle:
+        values = [(prefix, getattr(self, name)) for name, prefix in self.meta_names]
         while values and values[-1][1] is None:
             values.pop()
+        if any(value is None for _, value in values):
+            raise ValueError(
+                f"{type(self).__qualname__}: a meta value is missing before one that is given"
+            )
         meta = tuple(prefix + _text(value) for prefix, value in values)
         return WireHandle(origin.namespace, origin.version, self.method, meta)
 
@@ -198,7 +239,7 @@ class Handle(BaseModel):
     @classmethod
     def _accept_text(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Self:
         """On the wire a handle is a string, or one of the older object forms."""
-        if isinstance(value, str) or (isinstance(value, dict) and _is_object_form(value)):
+        if isinstance(value, str) or cls._is_object_form(value):
             try:
                 return cls.parse(value)
             except HandleInvalid as error:
@@ -210,17 +251,24 @@ class Handle(BaseModel):
 
     @model_serializer(mode="plain")
     def _as_text(self, info: SerializationInfo) -> str:
-        context = info.context
-        if self._origin is None and isinstance(context, Mapping) and ORIGIN in context:
-            return str(self._wire(context[ORIGIN]))
+        # An event may carry handles of other plugins; those know their owner themselves.
+        speaker = info.context.get(ORIGIN) if info.context else None
+        if self._origin is None and speaker in self.owners:
+            return self._write(speaker)
         return str(self)
+
+    @classmethod
+    def _is_object_form(cls, value: object) -> bool:
+        if not isinstance(value, dict) or value.keys() <= cls.model_fields.keys():
+            return False
+        return "source" in value or ("method" in value and "version" in value)
 
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """A string of a named format, whatever the fields are."""
-        return {"type": "string", "format": HANDLE_FORMAT}
+        return dict(HANDLE_SCHEMA)
 
 
 def handle_types(annotation: object) -> list[type[Handle]]:
@@ -249,14 +297,12 @@ def _prefix(metadata: list[Any]) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
     plain = to_jsonable_python(value)
     if isinstance(plain, bool):
         return "true" if plain else "false"
-    return "" if plain is None else str(plain)
-
-
-def _is_object_form(value: dict[str, Any]) -> bool:
-    return "source" in value or ("method" in value and "version" in value)
+    return str(plain)
 
 
 def _read_any(value: object) -> WireHandle:
@@ -268,7 +314,7 @@ def _read_any(value: object) -> WireHandle:
         raise PydanticCustomError("handle_invalid", "{reason}", {"reason": str(error)}) from None
 
 
-_HANDLE_STRING: Final = WithJsonSchema({"type": "string", "format": HANDLE_FORMAT})
+_HANDLE_STRING: Final = WithJsonSchema(HANDLE_SCHEMA)
 
 # Any handle at all, for parameters and events that carry other plugins' handles.
 AnyHandle = Annotated[WireHandle, PlainValidator(_read_any), PlainSerializer(str), _HANDLE_STRING]

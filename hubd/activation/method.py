@@ -28,7 +28,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
 from hubd.activation.event import Encoded, Event
-from hubd.activation.handle import Handle, handle_types
+from hubd.activation.handle import HANDLE_SCHEMA, Handle, handle_types
 from hubd.wire.schema import JsonSchema
 
 F = TypeVar("F", bound=Callable[..., AsyncIterator[Any]])
@@ -264,9 +264,29 @@ class _Untitled(GenerateJsonSchema):
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchema:
         generated = super().generate(schema, mode)
-        for model in (generated, *generated.get("$defs", {}).values()):
+        definitions = generated.get("$defs", {})
+        for model in (generated, *definitions.values()):
             model.pop("title", None)
-        return generated
+        # A handle is a plain string to every reader; no reference is worth following for it.
+        handles = {name for name, model in definitions.items() if model == HANDLE_SCHEMA}
+        inlined: JsonSchema = _inline(generated, {f"#/$defs/{name}" for name in handles})
+        for name in handles:
+            del inlined["$defs"][name]
+        if "$defs" in inlined and not inlined["$defs"]:
+            del inlined["$defs"]
+        return inlined
+
+
+def _inline(part: Any, references: set[str]) -> Any:
+    """The same schema with the references to handle types replaced by what they stand for."""
+    if isinstance(part, list):
+        return [_inline(entry, references) for entry in part]
+    if not isinstance(part, dict):
+        return part
+    if part.get("$ref") in references:
+        rest = {name: value for name, value in part.items() if name != "$ref"}
+        return {**HANDLE_SCHEMA, **rest}
+    return {name: _inline(value, references) for name, value in part.items()}
 
 
 def _signature(
@@ -284,6 +304,8 @@ def _signature(
             raise TypeError(f"{where}: *{parameter.name} has no schema; name every parameter")
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise TypeError(f"{where}: parameter '{parameter.name}' must be usable by name")
+        if parameter.name.startswith("_"):
+            raise TypeError(f"{where}: parameter '{parameter.name}' must not begin with '_'")
         if parameter.name not in hints:
             raise TypeError(f"{where}: parameter '{parameter.name}' has no type hint")
     return hints, parameters
@@ -296,7 +318,8 @@ def _field(
     default = ... if parameter.default is parameter.empty else parameter.default
     if isinstance(default, FieldInfo):
         return hint, default
-    described: FieldInfo = Field(default, description=documented.get(parameter.name))
+    text = documented.get(parameter.name)
+    described: FieldInfo = Field(default, description=text) if text else Field(default)
     return hint, described
 
 

@@ -63,9 +63,10 @@ def method_schema(method: Method, activation: Activation, path: str) -> MethodSc
     if method.details:
         schema["long_description"] = method.details
     produced = [
-        activation.resolvers[handle.method]
+        entry
         for handle in method.produces
-        if handle.method in activation.resolvers
+        for entry in activation.resolvers.values()
+        if entry.handle is handle
     ]
     if produced:
         schema["handle_schema"] = handle_schema(produced[0], activation, path)

@@ -1,6 +1,6 @@
 """One call, from its path and params to the last item.
 
-The only place that consumes a plugin's generator, and the only place where an exception becomes
+The only place that consumes a method's generator, and the only place where an exception becomes
 an error item. Knows nothing of sockets: items go to a `Caller`.
 """
 
@@ -64,6 +64,7 @@ class Call:
 
     def __init__(self, hub: Hub, method: str, params: Mapping[str, Any], caller: Caller) -> None:
         self.hub = hub
+        # The path as it came; what `call` was wrapped around once that is known.
         self.method = method
         self.params = params
         self.caller = caller
@@ -120,6 +121,7 @@ class Call:
 
     async def _run(self) -> None:
         path, params = _unwrap(self.hub, self.method, self.params)
+        self.method = path
         if path == INFO:
             return await self._send_info()
         *namespace, name = _split(path)
@@ -245,7 +247,8 @@ def _encode(event: object, spec: Method, content_type: str, context: dict[str, A
         declared = ", ".join(sorted(cls.__name__ for cls in spec.events))
         raise Internal(f"{content_type} yielded {type(event).__name__}; it declares {declared}")
     if isinstance(event, Encoded):
-        return event.json
+        # Newlines mean nothing in JSON, but the end of a message to the Unix socket.
+        return event.json.replace(b"\n", b" ").replace(b"\r", b" ")
     assert isinstance(event, BaseModel)
     try:
         return event.__pydantic_serializer__.to_json(event, context=context)

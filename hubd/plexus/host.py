@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 
 from hubd.activation.host import Option, Resolved
 from hubd.errors import Cancelled, Internal, Timeout, by_code
-from hubd.plexus.dispatch import Call, Caller, current_call
+from hubd.plexus.dispatch import Call, current_call
 from hubd.plexus.hub import Hub
 from hubd.plexus.resolve import read_handle, resolve
 from hubd.wire.context import Context
@@ -41,8 +41,10 @@ class Questions:
         if request_id not in self._waiting:
             return "no question with this request_id waits for an answer"
         kind, future = self._waiting[request_id]
+        if future.done():
+            return "this question was answered already"
         problem = _misfit(kind, data)
-        if problem is None and not future.done():
+        if problem is None:
             assert isinstance(data, dict)
             future.set_result(data)
         return problem
@@ -84,7 +86,7 @@ class PlexusHost:
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         """As `Host.call`."""
         outer = current_call.get(None)
-        pipe = _Pipe(outer.caller if outer else None)
+        pipe = _Pipe(outer)
         # The params take the same road as a client's: JSON in, checked by the same rules.
         call = Call(self._hub, method, from_json(to_json(params)), pipe)
         task = asyncio.create_task(call.run(), name=f"nested {method}")
@@ -159,7 +161,7 @@ class PlexusHost:
 
     async def _ask(self, request: dict[str, Any], default: object, timeout_seconds: float) -> Any:
         call = current_call.get(None)
-        if call is None or not call.caller.can_answer:
+        if call is None or call.ended or not call.caller.can_answer:
             raise Cancelled("there is nobody to ask: no caller waits for this")
         if call.spec is None or not call.spec.bidirectional:
             raise Internal(f"{call.method} asks its caller; mark it @method(bidirectional=True)")
@@ -176,7 +178,8 @@ class PlexusHost:
 class _Pipe:
     """The caller of a nested call: hands its items to the code that called."""
 
-    def __init__(self, outer: Caller | None) -> None:
+    def __init__(self, outer: Call | None) -> None:
+        # Questions go to its caller, as long as it has not ended.
         self._outer = outer
         self._items: asyncio.Queue[Item] = asyncio.Queue()
         # Room for one data item, so that a slow consumer holds the inner method back.
@@ -184,11 +187,12 @@ class _Pipe:
 
     @property
     def context(self) -> Context:
-        return self._outer.context if self._outer else Context()
+        return self._outer.caller.context if self._outer else Context()
 
     @property
     def can_answer(self) -> bool:
-        return self._outer is not None and self._outer.can_answer
+        outer = self._outer
+        return outer is not None and not outer.ended and outer.caller.can_answer
 
     async def send(self, item: Item) -> None:
         if isinstance(item, Data):

@@ -20,6 +20,10 @@ from hubd.wire.schema import PluginSchema
 MAX_DEPTH: Final = 32
 
 
+# The hub's own tables and migrations carry this name.
+RESERVED: Final = "hub"
+
+
 class Node:
     """One place in the tree. Every node with children is a hub and resolves within them."""
 
@@ -110,7 +114,8 @@ class Hub:
         above = parent or self.root
         name = activation.namespace
         check_namespace(type(activation).__qualname__, name)
-        if name == self.name or name in above.children or name in above.activation.methods:
+        taken = name in above.children or name in above.activation.methods
+        if taken or (above is self.root and name in (self.name, RESERVED)):
             raise Conflict(
                 f"the name '{name}' is taken in '{above.path}'",
                 suggestion="Give the plugin another namespace",
@@ -182,7 +187,7 @@ def no_such_activation(node: Node, segment: str) -> ActivationNotFound:
     where = "" if node.parent is None else f" in '{node.path}'"
     return ActivationNotFound(
         f"no activation '{segment}'{where}",
-        suggestion=did_you_mean(segment, names) or "List what there is: plexus.activations",
+        suggestion=did_you_mean(segment, names) or "These are there",
         available=names,
     )
 

@@ -43,7 +43,7 @@ async def _start(hub: Hub, host: PlexusHost, source: Source) -> "_Life | None":
                 prefix = below.path.replace(".", "_").replace("-", "_") + "_"
                 await hub.database.migrate(below.path, below.activation.migrations, prefix)
         # Describing it now finds what has no JSON Schema before a caller does.
-        assert hub.hash
+        _ = hub.hash
         life = _Life(node)
         await life.start()
     except (Exception, SystemExit) as error:  # whatever a plugin does on import
@@ -59,7 +59,7 @@ async def _start(hub: Hub, host: PlexusHost, source: Source) -> "_Life | None":
 
 
 async def _stop(running: list["_Life"]) -> None:
-    """All of them within the time there is, even when this is cancelled once more."""
+    """All of them, within the time there is."""
     for life in reversed(running):
         life.stop()
     tasks = [life.task for life in running if life.task is not None]

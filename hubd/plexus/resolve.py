@@ -17,6 +17,7 @@ from hubd.errors import (
     HandleNotSupported,
     HandleTargetMissing,
     HubError,
+    Internal,
     NotFound,
     Timeout,
 )
@@ -88,7 +89,7 @@ async def resolve(
 def _plain(event: object, expected: tuple[type, ...], owner: Node) -> dict[str, Any]:
     """The data of one resolved thing, as any client will see it."""
     if not isinstance(event, expected):
-        raise TypeError(f"the resolver of {owner.path} yielded {type(event).__name__}")
+        raise Internal(f"the resolver of {owner.path} yielded {type(event).__name__}")
     if isinstance(event, Encoded):
         data: dict[str, Any] = from_json(event.json)
         return data

@@ -41,8 +41,9 @@ class EchoPlugin(Activation, namespace="echo", version="1.0.0"):
             message: What to say.
             count: How many times.
         """
+        handle = Echoed(message=message)
         for number in range(1, count + 1):
-            yield Echo(message=message, count=number, handle=Echoed(message=message))
+            yield Echo(message=message, count=number, handle=handle)
 
     @method(streaming=False, read_only=True)
     async def once(self, message: str) -> AsyncIterator[Echo]:

@@ -11,8 +11,9 @@ import marshal
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
@@ -34,9 +35,10 @@ log = logging.getLogger("hubd.storage")
 MAX_GROUP: Final = 1024
 # Larger than SQLite's 1,000: fewer checkpoints while many chats are written.
 WAL_AUTOCHECKPOINT_PAGES: Final = 4000
-# A read that runs longer than this many VM steps (a few milliseconds) leaves the event loop's
-# thread and starts over in a reader thread.
-MAX_STEPS_IN_LOOP: Final = 50_000
+# A read that takes longer leaves the event loop's thread and starts over in a reader thread.
+MAX_SECONDS_IN_LOOP: Final = 0.005
+# How often a read looks at the clock, in steps of SQLite's virtual machine.
+STEPS_PER_LOOK: Final = 5_000
 # Concurrent long reads; more wait their turn.
 READERS: Final = 2
 # Rows a reader thread hands over at a time.
@@ -85,6 +87,8 @@ class Database:
         self._batches: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
         # Jobs submitted since the loop last ran; one batch as soon as it runs again.
         self._waiting: list[_Job] = []
+        # When the read that is running in the loop's thread is given up there.
+        self._read_until = 0.0
         # Idle connections for long reads, and how many were opened so far.
         self._idle_readers: list[aiosqlite.Connection] = []
         self._reader_slots = asyncio.Semaphore(READERS)
@@ -104,7 +108,7 @@ class Database:
         try:
             self._writer = _open_for_writing(self.path)
             self._reader = _open_for_reading(self.path)
-            self._reader.set_progress_handler(_give_up, MAX_STEPS_IN_LOOP)
+            self._reader.set_progress_handler(self._takes_too_long, STEPS_PER_LOOK)
         except (sqlite3.Error, OSError) as error:
             if self._writer is not None:
                 self._writer.close()
@@ -128,12 +132,13 @@ class Database:
             return
         self._closed = True
         self._flush()
-        self._batches.put(None)
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
         for reader in self._idle_readers:
             await reader.close()
         assert self._reader is not None
         self._reader.close()
+        # The writer last: closing the last connection tidies the WAL away.
+        self._batches.put(None)
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
     async def migrate(self, owner: str, steps: Sequence[str], prefix: str = "") -> None:
         """Bring one owner's tables up to date, one transaction for each migration.
@@ -193,7 +198,7 @@ class Database:
         takes its time.
         """
         with SpooledTemporaryFile(max_size=SPOOL_BYTES) as spool:
-            async with self._long_reader() as reader, reader.execute(sql, params) as cursor:
+            async with self._long_read(sql, params) as cursor:
                 columns = [column[0] for column in cursor.description]
                 while page := await cursor.fetchmany(PAGE_ROWS):
                     marshal.dump(list(map(tuple, page)), spool)
@@ -205,23 +210,54 @@ class Database:
 
     async def _fetch(self, sql: str, params: tuple[Value, ...], *, one: bool) -> list[Row]:
         assert self._reader is not None, "the database is not open"
+        self._read_until = time.monotonic() + MAX_SECONDS_IN_LOOP
         try:
             cursor = self._reader.execute(sql, params)
             rows = cursor.fetchmany(1) if one else cursor.fetchall()
             result = [_as_dict(cursor, row) for row in rows]
             cursor.close()
             return result
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
-                raise _read_failure(self.path, error) from error
+        except sqlite3.DatabaseError as error:
+            if _code(error) != sqlite3.SQLITE_INTERRUPT:
+                raise _caller_error(error, self.path) from error
         # Too long for the event loop's thread.
-        async with self._long_reader() as reader, reader.execute(sql, params) as found:
+        async with self._long_read(sql, params) as found:
             slow = await found.fetchmany(1) if one else await found.fetchall()
             columns = [column[0] for column in found.description]
             return [dict(zip(columns, row, strict=True)) for row in slow]
 
-    def _long_reader(self) -> AbstractAsyncContextManager["aiosqlite.Connection"]:
-        return _borrow(self._reader_slots, self._idle_readers, self.path)
+    def _takes_too_long(self) -> bool:
+        return time.monotonic() > self._read_until
+
+    @asynccontextmanager
+    async def _long_read(
+        self, sql: str, params: tuple[Value, ...]
+    ) -> AsyncIterator["aiosqlite.Cursor"]:
+        """A cursor in a thread of its own."""
+        import aiosqlite
+
+        async with self._reader_slots:
+            idle = self._idle_readers
+            if idle:
+                reader = idle.pop()
+            else:
+                reader = await aiosqlite.connect(_read_only(self.path), uri=True)
+            try:
+                async with reader.execute(sql, params) as cursor:
+                    try:
+                        yield cursor
+                    except BaseException:
+                        # Nobody waits for what is still running in the thread, and closing
+                        # the cursor would have to.
+                        await reader.interrupt()
+                        raise
+            except sqlite3.DatabaseError as error:
+                raise _caller_error(error, self.path) from error
+            except asyncio.CancelledError:
+                await reader.interrupt()  # it may have been waiting for the first row
+                raise
+            finally:
+                idle.append(reader)
 
     def _flush(self) -> None:
         if self._waiting:
@@ -272,21 +308,25 @@ class _Job:
 def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> None:
     """Run every job and commit once. Never raises: each job gets its result or its error."""
     tx = Tx(connection)
+    # A job that shares its commit with nobody needs no savepoint: the transaction is its own.
+    alone = len(batch) == 1
     try:
         connection.execute("BEGIN IMMEDIATE")
         for job in batch:
-            connection.execute("SAVEPOINT job")
+            if not alone:
+                connection.execute("SAVEPOINT job")
             try:
                 job.result = job.function(tx)
-            except Exception as error:  # it belongs to the caller, not to us
+            except BaseException as error:  # it belongs to the caller, not to us
                 job.error = _caller_error(error, path)
                 # A failure of the disk may already have ended the whole transaction.
-                if not connection.in_transaction:
+                if alone or not connection.in_transaction:
                     raise
                 connection.execute("ROLLBACK TO job")
-            connection.execute("RELEASE job")
+            if not alone:
+                connection.execute("RELEASE job")
         connection.execute("COMMIT")
-    except Exception as error:  # noqa: BLE001 -- the whole group failed; all must hear of it
+    except BaseException as error:  # noqa: BLE001 -- the whole group failed; all must hear of it
         for job in batch:
             job.error = job.error or unusable(path, error)
         with suppress(sqlite3.Error):  # the failure may have rolled back already
@@ -314,28 +354,6 @@ def _fulfil(jobs: list[_Job]) -> None:
             job.future.set_exception(job.error)
         else:
             job.future.set_result(job.result)
-
-
-@asynccontextmanager
-async def _borrow(
-    slots: asyncio.Semaphore, idle: list["aiosqlite.Connection"], path: Path
-) -> AsyncIterator["aiosqlite.Connection"]:
-    """A connection for one long read, in a thread of its own."""
-    import aiosqlite
-
-    async with slots:
-        if idle:
-            reader = idle.pop()
-        else:
-            reader = await aiosqlite.connect(_read_only(path), uri=True)
-        try:
-            yield reader
-        except BaseException:
-            # Nobody waits for a read that is still running in the thread.
-            await reader.interrupt()
-            raise
-        finally:
-            idle.append(reader)
 
 
 def _open_for_writing(path: Path) -> sqlite3.Connection:
@@ -367,34 +385,32 @@ def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:
     return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
 
 
-def _give_up() -> bool:
-    return True
-
-
 def _caller_error(error: BaseException, path: Path) -> BaseException:
     """A failing disk is the hub's trouble and is said in its words; the rest is the caller's."""
-    if isinstance(error, StopIteration):  # a future refuses to carry it
-        return Internal("a transaction function raised StopIteration")
-    if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in (
+    if isinstance(error, StopIteration) or not isinstance(error, Exception):
+        # A future refuses the one, and the others would end more than the call.
+        return Internal(f"a transaction raised {type(error).__name__}")
+    if isinstance(error, sqlite3.DatabaseError) and _code(error) in (
         sqlite3.SQLITE_FULL,
         sqlite3.SQLITE_IOERR,
         sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
         sqlite3.SQLITE_READONLY,
     ):
         return unusable(path, error)
     return error
 
 
-def _read_failure(path: Path, error: sqlite3.Error) -> Exception:
-    wrapped = _caller_error(error, path)
-    return wrapped if isinstance(wrapped, HubError) else error
+def _code(error: BaseException) -> int:
+    """SQLite's primary error code; 0 for errors of Python's own module, which have none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def unusable(path: Path, error: BaseException) -> HubError:
     """Say in one sentence why the database cannot be used."""
     if isinstance(error, HubError):
         return error
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = _code(error)
     if code == sqlite3.SQLITE_NOTADB:
         return DatabaseUnusable(f"{path} is not a database")
     if code == sqlite3.SQLITE_CORRUPT:

@@ -1,6 +1,7 @@
 """Looking after the database from outside the daemon: an online backup, and a check."""
 
 import os
+import secrets
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
@@ -36,13 +37,15 @@ def backup(source: Path, target: Path, *, force: bool = False) -> int:
     """
     if not source.exists():
         raise NotFound(f"there is no database at {source}")
+    if target.exists() and target.samefile(source):
+        raise Conflict(f"{target} is the database itself", suggestion="Choose another name")
     if target.exists() and not force:
         raise Conflict(f"{target} exists", suggestion="Choose another name, or give --force")
-    temporary = target.with_name(f"{target.name}.{os.getpid()}")
+    temporary = target.with_name(f"{target.name}.{secrets.token_hex(8)}")
     try:
         with _reading(source) as live:
             # Made by us first, so that it is never readable by others.
-            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             copy = sqlite3.connect(temporary)
             try:
                 live.backup(copy)
@@ -52,7 +55,15 @@ def backup(source: Path, target: Path, *, force: bool = False) -> int:
                 copy.close()
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
-        temporary.replace(target)
+        if force:
+            temporary.replace(target)
+        else:
+            # Fails if somebody else made the target meanwhile.
+            target.hardlink_to(temporary)
+            temporary.unlink()
+    except FileExistsError as error:
+        temporary.unlink(missing_ok=True)
+        raise Conflict(f"{target} exists") from error
     except (sqlite3.Error, OSError) as error:
         temporary.unlink(missing_ok=True)
         culprit = target if isinstance(error, OSError) else source

@@ -114,6 +114,12 @@ def apply(
     Raises:
         DatabaseUnusable: It fails, or makes something whose name does not begin with `prefix`.
     """
+    if "DEFERRED" in step.upper():
+        raise DatabaseUnusable(
+            f"migration {number} of {owner} defers a constraint to the commit, which it shares "
+            "with others",
+            suggestion="Leave DEFERRED out",
+        )
     before = _names(connection)
     try:
         for statement in _statements(step):
@@ -146,11 +152,16 @@ def _statements(script: str) -> Iterator[str]:
     """
     statement = ""
     for piece in script.split(";"):
-        statement += piece + ";"
-        if sqlite3.complete_statement(statement):
-            if statement.strip() != ";":
+        statement += piece
+        # On a line of its own, where a comment at the end of the piece cannot hide it.
+        if sqlite3.complete_statement(f"{statement}\n;"):
+            if statement.strip():
                 yield statement
             statement = ""
+        else:
+            statement += ";"
+    if statement.strip(" \n\t;"):
+        yield statement
 
 
 def _names(connection: sqlite3.Connection) -> set[str]:

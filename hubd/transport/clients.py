@@ -52,6 +52,8 @@ class Clients:
     ) -> None:
         """Let calls finish for a moment, cancel the rest, say goodbye. Bounded."""
         self._closing = True
+        for connection in self._connected.values():
+            connection.stopping = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=GRACE_SECONDS)
         for connection in self._connected.values():

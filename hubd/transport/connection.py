@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
-from hubd.errors import Cancelled, Overloaded
+from hubd.errors import Cancelled, HubError, Overloaded, Unavailable
 from hubd.plexus.dispatch import Call
 from hubd.plexus.host import Questions
 from hubd.plexus.hub import Hub
@@ -53,17 +53,14 @@ class Connection:
         self._hub = hub
         self._questions = questions
         self._writer = writer
-        # Starts a task whose owner outlives the connection: the server's task group.
+        # Starts a task whose owner outlives the connection.
         self._spawn = spawn
         self._trusts_context = trusts_context
         self._session = Session(hub.name)
+        # Set when the daemon stops: what is running may finish, nothing new begins.
+        self.stopping = False
         # The running calls by subscription; an entry goes when its task ends.
         self._calls: dict[int, tuple[Call, asyncio.Task[None]]] = {}
-
-    @property
-    def busy(self) -> bool:
-        """Whether any call is running."""
-        return bool(self._calls)
 
     def receive(self, message: str | bytes) -> None:
         """Act on one message from the client."""
@@ -86,6 +83,8 @@ class Connection:
         if subscription not in self._calls:
             return False
         call, task = self._calls[subscription]
+        if task.cancelling():
+            return True  # once more would interrupt the plugin's clean-up
         task.cancel()
         # A plugin that does not let go must not keep its caller waiting.
         asyncio.get_running_loop().call_later(CLEANUP_SECONDS, _give_up, call, task)
@@ -98,16 +97,28 @@ class Connection:
             self.cancel(subscription)
 
     def _start(self, start: Start) -> None:
-        self._writer.write(start.reply)
         context = read_context(start.context) if self._trusts_context else Context()
         caller = _Subscriber(self._writer, start.subscription, context)
         call = Call(self._hub, start.method, start.params, caller)
-        if len(self._calls) >= MAX_CALLS:
-            call.fail(Overloaded(f"{MAX_CALLS} calls are running on this connection already"))
+        refusal: HubError | None = None
+        if self.stopping:
+            refusal = Unavailable("the daemon is stopping")
+        elif len(self._calls) >= MAX_CALLS:
+            refusal = Overloaded(f"{MAX_CALLS} calls are running on this connection already")
+        if refusal is not None:
+            self._writer.write(start.reply)
+            call.fail(refusal)
             return
+        # The task is scheduled first: its first items then go out in one write with the reply.
         task = self._spawn(call.run())
+        self._writer.write(start.reply)
         self._calls[start.subscription] = (call, task)
-        task.add_done_callback(lambda _: self._calls.pop(start.subscription, None))
+        task.add_done_callback(lambda _: self._ended(start.subscription, call))
+
+    def _ended(self, subscription: int, call: Call) -> None:
+        # A task that is cancelled before its first step has not run the call at all.
+        call.fail(Cancelled(call.cancel_reason))
+        del self._calls[subscription]
 
     def _acknowledge(self, request: jsonrpc.Request, problem: str | None) -> None:
         if request.wants_reply:
@@ -129,8 +140,9 @@ class _Subscriber:
         self._sent = 0
 
     async def send(self, item: Item) -> None:
-        self.post(item)
+        # First the wait, so that many calls at once do not each add an item to what is unsent.
         await self._writer.drain()
+        self.post(item)
         self._sent += 1
         if self._sent % ITEMS_PER_TURN == 0:
             await asyncio.sleep(0)

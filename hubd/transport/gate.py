@@ -1,10 +1,14 @@
 """Who may come in over TCP: token, Host and Origin. Pure; both ports ask it."""
 
 import hmac
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 from urllib.parse import parse_qs, urlsplit
+
+# Any port: through a tunnel it is another one, and the name alone tells a rebound page.
+_OURS: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Gate:
     def check(self, path: str, headers: Headers) -> Refusal | None:
         """What keeps this request out, if anything."""
         hosts = headers.get_all("Host")
-        if len(hosts) != 1 or not _is_ours(hosts[0]):
+        if len(hosts) != 1 or not _OURS.fullmatch(hosts[0]):
             # A page that a rebound DNS name brought here shows its own name as the host.
             return Refusal(403, "this server answers only to its own address")
         origins = headers.get_all("Origin")
@@ -49,14 +53,6 @@ class Gate:
         if not hmac.compare_digest(given.encode(errors="replace"), self.token.encode()):
             return Refusal(401, "this is not the token of this hub")
         return None
-
-
-def _is_ours(host: str) -> bool:
-    try:
-        name = urlsplit(f"//{host}").hostname
-    except ValueError:
-        return False
-    return name in ("localhost", "127.0.0.1", "::1")
 
 
 def _bearer(headers: Headers) -> str | None:

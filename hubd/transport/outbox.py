@@ -8,6 +8,8 @@ from hubd.transport.connection import MAX_UNSENT_BYTES
 
 # Frames of one turn of the event loop go out together, but not more than this at a time.
 FLUSH_BYTES: Final = 64 * 1024
+# A client that sends and never reads is not listened to any more once so much waits for it.
+MAX_UNREAD_REPLIES_BYTES: Final = 4 * MAX_UNSENT_BYTES
 
 
 class Outbox:
@@ -32,9 +34,14 @@ class Outbox:
         """Queue a frame."""
         if self._closed:
             return
-        framed = self._enframe(frame)
-        self._pending.append(framed)
-        self._pending_bytes += len(framed)
+        self.write_framed(self._enframe(frame))
+
+    def write_framed(self, data: bytes) -> None:
+        """Queue bytes of the framing itself."""
+        if self._closed:
+            return
+        self._pending.append(data)
+        self._pending_bytes += len(data)
         if self._pending_bytes >= FLUSH_BYTES:
             self.flush()
         elif not self._scheduled:
@@ -46,6 +53,9 @@ class Outbox:
         self._scheduled = False
         if self._pending and not self._closed:
             self._transport.write(b"".join(self._pending))
+            if self._paused and self._transport.get_write_buffer_size() > MAX_UNREAD_REPLIES_BYTES:
+                # Methods wait, but answers to requests cannot: so no more requests are read.
+                self._transport.pause_reading()
         self._pending.clear()
         self._pending_bytes = 0
 
@@ -63,6 +73,7 @@ class Outbox:
     def resume(self) -> None:
         """There is room again."""
         self._paused = False
+        self._transport.resume_reading()
         self._wake()
 
     def close(self) -> None:

@@ -157,9 +157,7 @@ class _WebSocket(asyncio.Protocol):
         assert self._outbox is not None
         for data in self._protocol.data_to_send():
             if data:
-                # In order: what methods have written before goes out before.
-                self._outbox.flush()
-                self._transport.write(data)
+                self._outbox.write_framed(data)
             else:
                 self._outbox.flush()
                 self._transport.close()

@@ -12,7 +12,7 @@ MCP_PORT = 4445
 
 HOME_VARIABLE = "HUBD_HOME"
 
-# A message, in or out of its framing, may not be longer. Leaves room for a text of 10 MB whose
+# What a client sends may not be longer. Leaves room for a text of 10 MB whose
 # every character needs an escape, so that the method can judge it rather than the transport.
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
@@ -35,13 +35,11 @@ class Paths:
         home = home or os.environ.get(HOME_VARIABLE) or None
         if home is not None:
             home = os.path.abspath(os.path.expanduser(home))
-            config = data = state = runtime = home
+            config = data = state = home
         else:
             config = _xdg("XDG_CONFIG_HOME", ".config")
             data = _xdg("XDG_DATA_HOME", ".local/share")
             state = _xdg("XDG_STATE_HOME", ".local/state")
-            runtime_root = os.environ.get("XDG_RUNTIME_DIR", "")
-            runtime = os.path.join(runtime_root, "hubd") if os.path.isabs(runtime_root) else state
         self.config = os.path.join(config, "config.toml")
         self.data = data
         self.database = os.path.join(data, "hub.db")
@@ -49,7 +47,7 @@ class Paths:
         self.lock = os.path.join(data, "hubd.lock")
         self.record = os.path.join(data, "hubd.json")
         self.log = os.path.join(state, "hubd.log")
-        self.socket = _socket_path(runtime, data)
+        self.socket = _socket_path(data)
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -66,9 +64,25 @@ def _xdg(variable: str, fallback: str) -> str:
     return os.path.join(root, "hubd")
 
 
-def _socket_path(runtime: str, data: str) -> str:
-    """`hub.sock` in the runtime directory, or a short path that `data` determines."""
-    wanted = os.path.join(runtime, "hub.sock")
+def distrusted(socket: str) -> str | None:
+    """Why a socket must not be spoken to: another user could have put it there."""
+    directory = os.path.dirname(socket)
+    try:
+        facts = os.lstat(directory)
+    except OSError:
+        return None  # there is nothing to speak to either
+    if facts.st_uid != os.getuid() or facts.st_mode & 0o022:
+        return f"{directory} can be written by others"
+    return None
+
+
+def _socket_path(data: str) -> str:
+    """`hub.sock` beside the database, or a short path that `data` determines.
+
+    Not in `$XDG_RUNTIME_DIR` by default: a cron job or an ssh session has another one, or none,
+    and must find the same daemon.
+    """
+    wanted = os.path.join(data, "hub.sock")
     if len(os.fsencode(wanted)) <= MAX_SOCKET_PATH:
         return wanted
     from hashlib import sha256

@@ -6,6 +6,7 @@ sense, is the hub's business.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 from uuid import NAMESPACE_OID, UUID, uuid5
@@ -15,6 +16,7 @@ _HEAD: Final = re.compile(r"([A-Za-z0-9._-]+)@([A-Za-z0-9._-]+)::([A-Za-z0-9._-]
 # What a meta value never contains literally: the separator, the escape and control characters.
 _UNSAFE: Final = re.compile(r"[%:\x00-\x1f\x7f-\x9f]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 # How much of an invalid handle an error message repeats.
 _SHOWN: Final = 80
@@ -48,7 +50,7 @@ class WireHandle:
         for value in self.meta:
             if not isinstance(value, str):
                 raise InvalidHandle(f"a meta value is text, not {_shown(value)}")
-            if any("\ud800" <= char <= "\udfff" for char in value):
+            if _SURROGATE.search(value):
                 raise InvalidHandle("a meta value holds a lone surrogate, which is not text")
 
     def __str__(self) -> str:
@@ -70,6 +72,7 @@ class WireHandle:
             return plugin_id(self.plugin, self.major)
 
 
+@lru_cache(maxsize=1024)
 def plugin_id(namespace: str, major: str | int) -> UUID:
     """The stable id of a plugin: the same for all minor versions, on every machine."""
     return uuid5(NAMESPACE_OID, f"{namespace}@{major}")

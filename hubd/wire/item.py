@@ -6,6 +6,7 @@ encoded once, where it is made, and spliced into every frame that carries it.
 
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from hubd.wire.jsonrpc import dump
@@ -43,10 +44,7 @@ class Stamp:
     def __init__(self, provenance: tuple[str, ...], plexus_hash: str) -> None:
         self.provenance = provenance
         self.plexus_hash = plexus_hash
-        self._head = b'{"provenance":%b,"plexus_hash":%b,"timestamp":' % (
-            dump(provenance),
-            dump(plexus_hash),
-        )
+        self._head = _metadata_head(provenance, plexus_hash)
 
     def metadata(self) -> bytes:
         """The metadata object of an item that is made now."""
@@ -55,7 +53,7 @@ class Stamp:
 
 @dataclass(slots=True)
 class Data:
-    """One event of the method."""
+    """One event of the method. Its type is a method path, which needs no escaping."""
 
     metadata: bytes
     content_type: str
@@ -63,9 +61,9 @@ class Data:
 
     def encode(self) -> bytes:
         """The item as JSON."""
-        return b'{"type":"data","metadata":%b,"content_type":%b,"content":%b}' % (
+        return b'{"type":"data","metadata":%b,"content_type":"%b","content":%b}' % (
             self.metadata,
-            dump(self.content_type),
+            self.content_type.encode(),
             self.content,
         )
 
@@ -151,6 +149,15 @@ class Done:
 
 
 Item = Data | Progress | Guidance | Error | Request | Done
+
+
+# A hub has a few hundred methods, and every call of one begins its metadata alike.
+@lru_cache(maxsize=4096)
+def _metadata_head(provenance: tuple[str, ...], plexus_hash: str) -> bytes:
+    return b'{"provenance":%b,"plexus_hash":%b,"timestamp":' % (
+        dump(provenance),
+        dump(plexus_hash),
+    )
 
 
 def _encode(kind: str, metadata: bytes, fields: dict[str, Any]) -> bytes:

@@ -82,6 +82,8 @@ def read_request(message: object) -> Request:
 
 def success(request_id: Id, result: object) -> bytes:
     """The answer to a request that went well."""
+    if type(request_id) is int and type(result) is int:  # a subscription: every call begins so
+        return b'{"jsonrpc":"2.0","id":%d,"result":%d}' % (request_id, result)
     return dump({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 

@@ -1,0 +1,53 @@
+"""notes: short texts that outlive the session. A plugin as a third party would write it."""
+
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+from hubd.activation import Activation, Event, Handle, NotFound, method, resolver
+
+
+class NoteRef(Handle, method="add", kind="document", summary="{text}"):
+    """Points at one note."""
+
+    id: UUID
+
+
+class Added(Event):
+    ref: NoteRef
+
+
+class Note(Event):
+    ref: NoteRef
+    text: str
+
+
+class Notes(Activation, namespace="notes", version="1.0.0"):
+    """Short notes that outlive the session."""
+
+    migrations = ("CREATE TABLE notes_note (id TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT",)
+
+    @method(streaming=False)
+    async def add(self, text: str) -> AsyncIterator[Added]:
+        """Remember a note and hand out a handle to it.
+
+        Args:
+            text: What to remember.
+        """
+        ref = NoteRef(id=uuid4())
+        await self.db.execute("INSERT INTO notes_note (id, text) VALUES (?, ?)", ref.id.hex, text)
+        yield Added(ref=ref)
+
+    @method
+    async def latest(self, limit: int = 20) -> AsyncIterator[Note]:
+        """Stream the newest notes first."""
+        sql = "SELECT id, text FROM notes_note ORDER BY rowid DESC LIMIT ?"
+        async for row in self.db.iterate(sql, limit):
+            yield Note(ref=NoteRef(id=UUID(row["id"])), text=row["text"])
+
+    @resolver
+    async def note(self, ref: NoteRef) -> AsyncIterator[Note]:
+        """Read one note back."""
+        row = await self.db.fetch_one("SELECT text FROM notes_note WHERE id = ?", ref.id.hex)
+        if row is None:
+            raise NotFound(f"no note {ref.id}")
+        yield Note(ref=ref, text=row["text"])

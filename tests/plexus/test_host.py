@@ -1,0 +1,197 @@
+"""What a plugin can do through its host."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubd.activation import Activation, Context, Event, method
+from hubd.plexus.builtin import build_hub
+from hubd.plexus.dispatch import Call
+from hubd.plexus.host import PlexusHost
+from hubd.plexus.hub import Hub
+from hubd.plugins.echo import EchoPlugin
+from hubd.wire.item import Item
+from hubd.wire.item import Request as RequestItem
+from tests.plugins_for_tests import Trouble
+from tests.support import Collector, call_error, call_events, hub_with
+
+
+class Line(Event):
+    text: str
+
+
+class Nosy(Activation, namespace="nosy", version="1.0.0"):
+    """Uses other plugins through the hub."""
+
+    @method
+    async def first(self, of: str, count: int) -> AsyncIterator[Line]:
+        """Take only the first event of a long stream."""
+        async with self.host.call(of, message="x", count=count) as events:
+            async for event in events:
+                yield Line(text=str(event["count"]))
+                break
+
+    @method(streaming=False)
+    async def summary(self, handle: str) -> AsyncIterator[Line]:
+        """Resolve somebody else's handle."""
+        resolved = await self.host.resolve(handle)
+        yield Line(text=f"{resolved.kind}: {resolved.summary}")
+
+    @method(streaming=False, bidirectional=True)
+    async def ask_through(self) -> AsyncIterator[Line]:
+        """Call a method that asks."""
+        async with self.host.call("trouble.ask_confirm") as events:
+            async for event in events:
+                yield Line(text=event["text"])
+
+    @method(streaming=False)
+    async def nested_context(self) -> AsyncIterator[Line]:
+        """The caller's surroundings reach the method that is called."""
+        async with self.host.call("trouble.where") as events:
+            async for event in events:
+                yield Line(text=event["text"])
+
+
+class Answering(Collector):
+    """A caller that answers every question from a list."""
+
+    def __init__(self, host: PlexusHost, *answers: Any) -> None:
+        super().__init__()
+        self._host = host
+        self._answers = list(answers)
+        self.asked: list[dict[str, Any]] = []
+        self.problems: list[str | None] = []
+
+    async def send(self, item: Item) -> None:
+        self.post(item)
+        if isinstance(item, RequestItem):
+            self.asked.append(item.request_data)
+            if self._answers:
+                problem = self._host.questions.answer(item.request_id, self._answers.pop(0))
+                self.problems.append(problem)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    async with hub_with(tmp_path, EchoPlugin(), Trouble(), Nosy()) as built:
+        yield built
+
+
+def host_of(hub: Hub) -> PlexusHost:
+    host = hub.find(["nosy"]).activation.host
+    assert isinstance(host, PlexusHost)
+    return host
+
+
+async def ask(hub: Hub, method: str, *answers: Any, **params: Any) -> Answering:
+    caller = Answering(host_of(hub), *answers)
+    await Call(hub, method, params, caller).run()
+    return caller
+
+
+async def test_a_plugin_calls_another_through_the_hub(hub: Hub) -> None:
+    [event] = await call_events(hub, "trouble.relay", to="echo.once", message="hello")
+    assert event["text"] == "hello"
+
+
+async def test_an_error_of_the_inner_call_is_the_outer_calls_error(hub: Hub) -> None:
+    error = await call_error(hub, "trouble.relay", to="echo.onec", message="x")
+    assert error["code"] == "method_not_found"
+    assert error["guidance"]["suggestion"] == "Did you mean once?"
+    assert error["metadata"]["provenance"] == ["plexus", "trouble", "relay"]
+
+
+async def test_leaving_an_inner_call_early_ends_it(hub: Hub) -> None:
+    [event] = await call_events(hub, "nosy.first", of="echo.echo", count=1_000_000)
+    assert event["text"] == "1"
+    others = [task for task in asyncio.all_tasks() if task.get_name().startswith("nested")]
+    assert others == []
+
+
+async def test_a_plugin_resolves_foreign_handles(hub: Hub) -> None:
+    [event] = await call_events(hub, "nosy.summary", handle="echo@1.0.0::once:hi%3A there")
+    assert event["text"] == "output: hi: there"
+
+
+async def test_every_kind_of_question_is_asked_and_answered(hub: Hub) -> None:
+    caller = await ask(
+        hub,
+        "trouble.ask_all",
+        {"type": "confirmed", "value": True},
+        {"type": "text", "value": "Bob"},
+        {"type": "selected", "values": ["g"]},
+        {"type": "custom", "data": 42},
+    )
+    assert caller.problems == [None] * 4
+    assert caller.items[-2]["content"]["text"] == "True Bob g 42"
+    assert caller.asked == [
+        {"type": "confirm", "message": "Sure?"},
+        {"type": "prompt", "message": "Name?", "placeholder": "yours"},
+        {
+            "type": "select",
+            "message": "Colour?",
+            "options": [{"value": "r", "label": "Red"}, {"value": "g", "label": "Green"}],
+        },
+        {"type": "custom", "data": {"any": "thing"}},
+    ]
+
+
+async def test_a_question_of_an_inner_call_reaches_the_outer_caller(hub: Hub) -> None:
+    caller = await ask(hub, "nosy.ask_through", {"type": "confirmed", "value": False})
+    assert caller.items[-2]["content"]["text"] == "False"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "yes",
+        {"type": "text", "value": "yes"},
+        {"type": "confirmed"},
+        {"type": "confirmed", "value": "yes"},
+    ],
+)
+async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(
+    hub: Hub, answer: Any
+) -> None:
+    caller = await ask(hub, "trouble.ask_confirm", answer, wait=0.01)
+    [problem] = caller.problems
+    assert problem is not None
+    assert caller.items[-2]["code"] == "timeout"
+
+
+async def test_a_timeout_takes_the_default_where_there_is_one(hub: Hub) -> None:
+    caller = await ask(hub, "trouble.ask_confirm", default=True, wait=0.01)
+    assert caller.items[-2]["content"]["text"] == "True"
+
+
+async def test_a_declined_answer_ends_the_call_as_cancelled(hub: Hub) -> None:
+    caller = await ask(hub, "trouble.ask_confirm", {"type": "cancelled"})
+    assert caller.items[-2]["code"] == "cancelled"
+
+
+async def test_an_answer_to_nothing_is_refused(hub: Hub) -> None:
+    assert host_of(hub).questions.answer("unknown", {"type": "cancelled"}) is not None
+
+
+async def test_nobody_to_ask_is_cancelled_and_not_a_hang(hub: Hub) -> None:
+    host = host_of(hub)
+    with pytest.raises(Exception, match="nobody to ask"):
+        await host.confirm("Sure?")
+
+
+async def test_the_callers_context_reaches_nested_calls_and_is_empty_outside_of_one(
+    hub: Hub,
+) -> None:
+    caller = Collector(Context(cwd="/somewhere", env={"GREETING": "hello"}))
+    await Call(hub, "nosy.nested_context", {}, caller).run()
+    assert caller.items[0]["content"]["text"] == "/somewhere hello"
+    assert host_of(hub).context == Context()
+    assert "GREETING" not in repr(caller.context)
+
+
+async def test_progress_outside_of_a_call_is_ignored() -> None:
+    hub = build_hub()
+    await PlexusHost(hub).progress("nobody listens")

@@ -1,0 +1,171 @@
+"""Plugins coming to life and ending; a broken one is reported and left out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+
+from hubd.activation import Activation, Event, method
+from hubd.plexus import lifecycle
+from hubd.plexus.builtin import build_hub
+from hubd.plexus.discovery import Source
+from hubd.plexus.host import PlexusHost
+from hubd.plexus.hub import Hub
+from hubd.storage.database import Database
+from tests.support import call_events
+
+history: list[str] = []
+
+
+class Said(Event):
+    text: str
+
+
+class Living(Activation, namespace="living", version="1.0.0"):
+    """Works in the background."""
+
+    def children(self) -> Iterable[Activation]:
+        return [Below()]
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        history.append("living starts")
+        async with asyncio.TaskGroup() as tasks:
+            work = tasks.create_task(asyncio.Event().wait())
+            yield
+            work.cancel()
+        history.append("living ends")
+
+    @method
+    async def say(self) -> AsyncIterator[Said]:
+        """Say something."""
+        yield Said(text="alive")
+
+
+class Below(Activation, namespace="below", version="1.0.0"):
+    """A child with a life of its own."""
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        history.append("below starts")
+        yield
+        history.append("below ends")
+
+
+class FailsToStart(Activation, namespace="fails", version="1.0.0"):
+    """Cannot start."""
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        raise OSError("no such device")
+        yield
+
+
+class NeverStarts(Activation, namespace="slow", version="1.0.0"):
+    """Takes for ever."""
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+
+class FailsLater(Activation, namespace="later", version="1.0.0"):
+    """Its background work fails after the start."""
+
+    failed = asyncio.Event()
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._fail())
+            yield
+
+    async def _fail(self) -> None:
+        type(self).failed.set()
+        raise ValueError("background work broke")
+
+
+class NeverStops(Activation, namespace="stuck", version="1.0.0"):
+    """Does not come back from its clean-up."""
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        yield
+        await asyncio.Event().wait()
+
+
+class BadTable(Activation, namespace="greedy", version="1.0.0"):
+    """Makes a table in somebody else's name."""
+
+    migrations = ("CREATE TABLE living_things (n INTEGER) STRICT",)
+
+
+class RaisesOnInit(Activation, namespace="raising", version="1.0.0"):
+    """Cannot be made."""
+
+    def __init__(self) -> None:
+        raise SystemExit("I will not")
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    history.clear()
+    async with Database(tmp_path / "hub.db") as database:
+        yield build_hub(database=database)
+
+
+def source(cls: type[Activation]) -> Source:
+    return Source(f"{cls.__module__}:{cls.__qualname__}", "a test")
+
+
+async def test_lifespans_start_before_calls_and_end_in_reverse_order(hub: Hub) -> None:
+    async with lifecycle.plugins(hub, PlexusHost(hub), [source(Living)]):
+        assert history == ["living starts", "below starts"]
+        [event] = await call_events(hub, "living.say")
+        assert event["text"] == "alive"
+    assert history[2:] == ["below ends", "living ends"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (source(FailsToStart), "OSError: no such device"),
+        (source(BadTable), "greedy may only make tables and indexes named greedy_…"),
+        (source(RaisesOnInit), "SystemExit: I will not"),
+        (source(Living), "the name 'living' is taken in 'plexus'"),
+        (Source("nowhere.to.be.found:Plugin", "a test"), "ModuleNotFoundError"),
+        (Source("tests.plexus.test_lifecycle:history", "a test"), "TypeError"),
+        (Source("tests.plexus.test_lifecycle:Nothing", "a test"), "AttributeError"),
+        (Source("no colon", "a test"), "TypeError: 'no colon' is not module:Class"),
+    ],
+)
+async def test_a_broken_plugin_is_reported_and_left_out_and_the_others_work(
+    hub: Hub, broken: Source, reason: str
+) -> None:
+    async with lifecycle.plugins(hub, PlexusHost(hub), [source(Living), broken]):
+        assert list(hub.root.children) == ["living"]
+        [(name, why)] = hub.broken
+        assert name == str(broken)
+        assert why.startswith(reason)
+        assert await call_events(hub, "living.say")
+
+
+async def test_a_plugin_that_never_starts_is_left_out(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "START_SECONDS", 0.01)
+    async with lifecycle.plugins(hub, PlexusHost(hub), [source(NeverStarts), source(Living)]):
+        assert list(hub.root.children) == ["living"]
+        assert "took longer than" in hub.broken[0][1]
+
+
+async def test_background_work_that_fails_harms_nobody(hub: Hub) -> None:
+    async with lifecycle.plugins(hub, PlexusHost(hub), [source(FailsLater), source(Living)]):
+        await FailsLater.failed.wait()
+        assert await call_events(hub, "living.say")
+    assert history[-1] == "living ends"
+
+
+async def test_a_plugin_that_never_stops_does_not_hold_up_the_end(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "STOP_SECONDS", 0.01)
+    async with lifecycle.plugins(hub, PlexusHost(hub), [source(NeverStops), source(Living)]):
+        pass
+    assert history[-1] == "living ends"

@@ -1,0 +1,203 @@
+"""Handles to data, through the tree of hubs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from hubd.activation import Activation, Event, Handle, NotFound, method, resolver
+from hubd.plexus import resolve as resolving
+from hubd.plexus.hub import Hub
+from hubd.wire.handle import plugin_id
+from tests.support import call_error, call_events, hub_with
+
+LUNA = "solar.earth.luna@1.0.0::info:luna"
+
+
+class Ref(Handle, method="make", kind="message", summary="{text} ({missing})"):
+    """Points at a text."""
+
+    how: str
+
+
+class Made(Event):
+    text: str
+    ref: Ref | None = None
+
+
+class Inner(Activation, namespace="inner", version="1.4.2"):
+    """Resolves in many ways."""
+
+    @method
+    async def make(self, how: str) -> AsyncIterator[Made]:
+        """Make a handle."""
+        yield Made(text=how, ref=Ref(how=how))
+
+    @resolver
+    async def made(self, ref: Ref) -> AsyncIterator[Made]:
+        """Resolve as told."""
+        if ref.how == "gone":
+            raise NotFound("it was removed")
+        if ref.how == "raise":
+            raise ValueError("a resolver's mistake")
+        if ref.how == "hang":
+            await asyncio.Event().wait()
+        for _ in range({"nothing": 0, "many": 3}.get(ref.how, 1)):
+            yield Made(text=ref.how)
+
+
+class Outer(Activation, namespace="outer", version="1.0.0"):
+    """A hub without handles of its own."""
+
+    def children(self) -> Iterable[Activation]:
+        return [Inner()]
+
+
+@pytest.fixture
+async def nested(tmp_path: Path) -> AsyncIterator[Hub]:
+    async with hub_with(tmp_path, Outer()) as built:
+        yield built
+
+
+async def test_a_moon_resolves_through_two_levels_of_hubs_by_name_and_by_id(hub: Hub) -> None:
+    [observed] = await call_events(hub, "solar.earth.luna.info")
+    assert observed["handle"] == LUNA
+    by_id = LUNA.replace("solar.earth.luna", str(plugin_id("solar.earth.luna", 1)))
+    for handle in (LUNA, by_id):
+        [resolved] = await call_events(hub, "plexus.resolve_handle", handle=handle)
+        assert resolved["type"] == "resolved"
+        assert resolved["handle"] == LUNA
+        assert resolved["kind"] == "document"
+        assert resolved["data"] == observed
+        assert resolved["origin"] == {
+            "plugin_id": str(plugin_id("solar.earth.luna", 1)),
+            "plugin": "solar.earth.luna",
+            "method": "info",
+        }
+
+
+@pytest.mark.parametrize(
+    ("handle", "code"),
+    [
+        ("nobody@1.0.0::info", "activation_not_found"),
+        (f"{UUID(int=5)}@1.0.0::info", "activation_not_found"),
+        ("solar.earth.luna@2.0.0::info:luna", "version_unsupported"),
+        (f"{plugin_id('solar.earth.luna', 1)}@2.0.0::info:luna", "version_unsupported"),
+        (f"{plugin_id('solar.earth.luna', 7)}@7.0.0::info:luna", "version_unsupported"),
+        ("solar.earth.luna@one::info:luna", "version_unsupported"),
+        ("solar.earth.luna@1.0.0::photograph:luna", "handle_not_supported"),
+        ("health@1.0.0::check", "handle_not_supported"),
+        ("solar.earth.luna@1.0.0::info:phobos", "handle_target_missing"),
+        ("solar.earth.luna@1.0.0::info", "handle_invalid"),
+        ("solar.earth.luna@1.0.0::info:luna:more", "handle_invalid"),
+        ("solar.earth.luna@1.0.0::info:%zz", "handle_invalid"),
+        ("not a handle", "handle_invalid"),
+    ],
+)
+async def test_what_cannot_be_resolved_has_its_own_code_alone_and_in_a_batch(
+    hub: Hub, handle: str, code: str
+) -> None:
+    error = await call_error(hub, "plexus.resolve_handle", handle=handle)
+    assert error["code"] == code
+    assert error["guidance"]["suggestion"]
+    before, failed, after = await call_events(
+        hub, "plexus.resolve_handle", handle=[LUNA, handle, LUNA]
+    )
+    assert before == after
+    assert before["type"] == "resolved"
+    assert (failed["type"], failed["handle"], failed["code"]) == ("unresolved", handle, code)
+    assert failed["message"] == error["message"]
+
+
+async def test_an_unknown_plugin_is_answered_with_those_there_are(hub: Hub) -> None:
+    error = await call_error(hub, "plexus.resolve_handle", handle="solar.erath@1.0.0::info:earth")
+    assert error["guidance"]["suggestion"] == "Did you mean solar.earth?"
+    assert "echo" in error["guidance"]["available"]
+
+
+@pytest.mark.parametrize("version", ["1.0.0", "1.9.3", "1"])
+async def test_any_minor_version_of_the_same_major_resolves(hub: Hub, version: str) -> None:
+    handle = f"solar.earth.luna@{version}::info:luna"
+    [resolved] = await call_events(hub, "plexus.resolve_handle", handle=handle)
+    assert resolved["handle"] == handle
+
+
+async def test_the_object_forms_of_a_handle_are_accepted(nested: Hub) -> None:
+    forms: list[Any] = [
+        {"plugin": "outer.inner", "version": "1.0.0", "method": "make", "meta": ["x"]},
+        {
+            "plugin_id": str(plugin_id("outer.inner", 1)),
+            "version": "1.0.0",
+            "method": "make",
+            "meta": ["x"],
+        },
+    ]
+    for event in await call_events(nested, "plexus.resolve_handle", handle=forms):
+        assert event["handle"] == "outer.inner@1.0.0::make:x"
+
+
+async def test_every_hub_resolves_within_its_own_children_and_no_further(hub: Hub) -> None:
+    [resolved] = await call_events(hub, "solar.earth.resolve_handle", handle=LUNA)
+    assert resolved["data"]["name"] == "Luna"
+    error = await call_error(hub, "solar.mars.resolve_handle", handle=LUNA)
+    assert error["code"] == "activation_not_found"
+
+
+async def test_handles_made_below_another_hub_carry_the_full_path(nested: Hub) -> None:
+    [made] = await call_events(nested, "outer.inner.make", how="x")
+    assert made["ref"] == "outer.inner@1.4.2::make:x"
+    [resolved] = await call_events(nested, "plexus.resolve_handle", handle=made["ref"])
+    assert resolved["data"] == {"type": "made", "text": "x", "ref": None}
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("gone", "handle_target_missing"),
+        ("nothing", "handle_target_missing"),
+        ("raise", "execution_error"),
+    ],
+)
+async def test_a_resolver_that_fails_gives_a_code(nested: Hub, how: str, code: str) -> None:
+    handle = f"outer.inner@1.0.0::make:{how}"
+    assert (await call_error(nested, "plexus.resolve_handle", handle=handle))["code"] == code
+
+
+async def test_a_resolver_may_yield_several_things(nested: Hub) -> None:
+    handle = "outer.inner@1.0.0::make:many"
+    assert len(await call_events(nested, "plexus.resolve_handle", handle=handle)) == 3
+
+
+async def test_a_resolver_that_never_answers_is_a_timeout(
+    nested: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "RESOLVE_TIMEOUT_SECONDS", 0.01)
+    handle = "outer.inner@1.0.0::make:hang"
+    assert (await call_error(nested, "plexus.resolve_handle", handle=handle))["code"] == "timeout"
+
+
+async def test_a_summary_that_does_not_fit_its_data_is_the_handle_itself(nested: Hub) -> None:
+    handle = "outer.inner@1.0.0::make:x"
+    [resolved] = await call_events(nested, "plexus.resolve_handle", handle=handle)
+    assert resolved["summary"] == handle
+
+
+async def test_too_many_handles_at_once_are_refused(hub: Hub) -> None:
+    error = await call_error(hub, "plexus.resolve_handle", handle=[LUNA] * 1001)
+    assert error["code"] == "invalid_params"
+
+
+async def test_a_handle_type_is_described_where_it_is_produced(hub: Hub) -> None:
+    schema = hub.find(["solar", "earth"]).schema
+    [info] = schema["methods"]
+    assert info["produces"] == ["solar.earth@1.0.0::info"]
+    assert info["handle_schema"] == schema["handles"][0]
+    described = info["handle_schema"]
+    assert described["plugin"] == "solar.earth"
+    assert described["kind"] == "document"
+    assert described["meta_fields"] == [{"name": "body", "index": 0, "required": True}]
+    assert described["resolve_schema"]["properties"]["mass_kg"] == {"type": "number"}
+    assert info["returns"]["properties"]["handle"] == {"type": "string", "format": "plexus-handle"}

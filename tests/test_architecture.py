@@ -1,0 +1,109 @@
+"""The layers, as a table that the imports must follow; and what a command may cost to import."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import environment
+
+ROOT = Path(__file__).parent.parent
+
+MAY_IMPORT = {
+    "hubd.wire": set[str](),
+    "hubd.errors": {"hubd.wire"},
+    "hubd.storage": {"hubd.wire", "hubd.errors"},
+    "hubd.activation": {"hubd.wire", "hubd.errors", "hubd.storage"},
+    "hubd.plexus": {"hubd.wire", "hubd.errors", "hubd.activation", "hubd.storage"},
+    "hubd.transport": {"hubd.wire", "hubd.errors", "hubd.plexus"},
+    "hubd.plugins": {"hubd.wire", "hubd.errors", "hubd.activation", "hubd.storage"},
+}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted((ROOT / "hubd").rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        yield name, ast.parse(path.read_text())
+
+
+def layer_of(module: str) -> str | None:
+    return next((layer for layer in MAY_IMPORT if f"{module}.".startswith(f"{layer}.")), None)
+
+
+def imported(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module is not None, "relative imports are not used"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def test_every_layer_imports_only_the_layers_below_it() -> None:
+    strays = []
+    for module, tree in modules():
+        layer = layer_of(module)
+        if layer is None:
+            continue
+        for name in imported(tree):
+            # `hubd` itself holds nothing but the version.
+            if name.startswith("hubd.") and name != "hubd.__version__":
+                target = layer_of(name)
+                if target != layer and target not in MAY_IMPORT[layer]:
+                    strays.append(f"{module} imports {name}")
+    assert strays == []
+
+
+def test_the_wire_is_standard_library_only() -> None:
+    for module, tree in modules():
+        if layer_of(module) == "hubd.wire":
+            roots = {name.partition(".")[0] for name in imported(tree)}
+            assert roots <= sys.stdlib_module_names | {"hubd"}, module
+
+
+def test_nothing_outside_a_plugins_file_names_the_plugin() -> None:
+    plugins = [path.stem for path in (ROOT / "hubd" / "plugins").glob("*.py")]
+    for module, tree in modules():
+        if module == "hubd.plexus.discovery" or layer_of(module) == "hubd.plugins":
+            continue
+        for name in imported(tree):
+            assert not name.startswith("hubd.plugins"), module
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert node.value not in plugins, f"{module} names the plugin {node.value}"
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after running some code."""
+    script = f"import sys\n{code}\nprint('\\n'.join(sys.modules))"
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
+    return set(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("code", "banned"),
+    [
+        ("import hubd", {"asyncio", "json", "typing", "pydantic"}),
+        (
+            "import hubd.wire.defaults",
+            {"asyncio", "json", "typing", "pathlib", "re", "dataclasses"},
+        ),
+        ("import hubd.cli", {"asyncio", "pydantic", "websockets", "sqlite3", "logging"}),
+        ("import hubd.launch", {"asyncio", "pydantic", "websockets", "sqlite3"}),
+        ("import hubd.app", {"websockets", "aiosqlite", "mcp", "typer", "rich"}),
+    ],
+)
+def test_importing_costs_no_more_than_it_must(code: str, banned: set[str]) -> None:
+    baseline = loaded_by("pass")
+    assert (loaded_by(code) - baseline) & banned == set()

@@ -1,0 +1,80 @@
+"""The documentation is true: its tables are the code's, its example runs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from hubd.config import SETTINGS
+from hubd.wire.item import EXIT_CODES
+from tests.support import Daemon, environment, hubd
+from tests.test_architecture import MAY_IMPORT
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def command_after(marker: str) -> str:
+    found = re.search(rf"<!-- {marker} command -->\n```bash\n(.*?)\n```", README)
+    assert found is not None
+    return found[1]
+
+
+def test_the_table_of_settings_is_the_one_in_the_code() -> None:
+    rows = [
+        f"| `{option}` | {f'`{variable}`' if variable else ''} | {default} | {meaning} |"
+        for option, variable, default, meaning in SETTINGS
+    ]
+    for row in rows:
+        assert row.replace("|  |", "| |") in README, row
+
+
+def test_the_layer_table_is_the_one_that_is_tested() -> None:
+    architecture = (ROOT / "ARCHITECTURE.md").read_text()
+    for layer, allowed in MAY_IMPORT.items():
+        short = [name.removeprefix("hubd.") for name in allowed]
+        order = ["wire", "errors", "activation", "storage", "plexus"]
+        names = " ".join(sorted(short, key=order.index))
+        row = f"| `{layer.removeprefix('hubd.')}` | {f'`{names}`' if names else ''}"
+        assert row.rstrip(" |") in architecture, row
+
+
+def test_the_try_command_calls_a_method_that_exists(daemon: Daemon) -> None:
+    command = command_after("try")
+    method = command.split()[-1]
+    printed = hubd("call", method, home=daemon.home).stdout
+    assert printed == blocks("json")[0]
+
+
+def test_the_plugin_in_the_readme_works(tmp_path: Path) -> None:
+    [code] = blocks("python")
+    (tmp_path / "my_module.py").write_text(code)
+    home = tmp_path / "home"
+    environment_with_plugin = environment(PYTHONPATH=f"{tmp_path}:{ROOT}")
+
+    def run(*arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "hubd", "--home", str(home), *arguments],
+            env=environment_with_plugin,
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+
+    run("start", "--port", "0", "--plugin", "my_module:Notes")
+    try:
+        handle = run("call", "notes.add", '{"text": "buy milk"}').split('"')[-2]
+        assert handle.startswith("notes@1.0.0::add:")
+        assert "buy milk" in run("call", "plexus.resolve_handle", f'{{"handle": "{handle}"}}')
+    finally:
+        run("stop")
+
+
+def test_every_exit_status_of_the_error_table_is_documented() -> None:
+    [line] = re.findall(r"^Exit status of `hubd`:(.*?)\n\n", README, re.MULTILINE | re.DOTALL)
+    documented = {int(number) for number in re.findall(r"(?:^|·)\s*(\d)\s", line.strip())}
+    assert documented == {0, *EXIT_CODES.values()}
