@@ -19,7 +19,7 @@ from hubd.activation.method import (
 from hubd.storage.database import Database
 
 _SEGMENT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-_VERSION: Final = re.compile(r"\d+\.\d+\.\d+(?:[-+][A-Za-z0-9.-]+)?")
+_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[A-Za-z0-9.-]+)?")
 
 
 class Activation:

@@ -1,7 +1,18 @@
 """Handle types: one declaration that makes, reads, checks and describes a kind of handle."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_args, get_origin
+from enum import Enum
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NamedTuple,
+    Self,
+    get_args,
+    get_origin,
+)
 
 from pydantic import (
     BaseModel,
@@ -18,7 +29,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, to_jsonable_python
 
-from hubd.errors import HandleInvalid
+from hubd.errors import HandleInvalid, VersionUnsupported
 from hubd.wire import handle as grammar
 from hubd.wire.handle import WireHandle
 from hubd.wire.schema import HANDLE_FORMAT, MetaField
@@ -61,12 +72,6 @@ class Prefix(str):
     """Written before a meta value, optional when read: `Annotated[UUID, Prefix("msg-")]`."""
 
 
-# What a handle type has besides its meta values.
-_RESERVED: Final = frozenset(
-    ("method", "kind", "summary", "owners", "expected", "meta_names", "origin", "wire")
-)
-
-
 class Handle(BaseModel):
     """A typed reference to data that an activation owns. Its fields are the meta values, in order.
 
@@ -96,9 +101,13 @@ class Handle(BaseModel):
     ) -> None:
         """Take the class arguments; a mistake is an error at import."""
         super().__init_subclass__(**kwargs)
-        shadowed = sorted(_RESERVED & cls.__annotations__.keys())
-        if shadowed:
-            raise TypeError(f"{cls.__qualname__}: a meta value cannot be named {shadowed[0]!r}")
+        for name in cls.__annotations__:
+            if hasattr(Handle, name):
+                raise TypeError(f"{cls.__qualname__}: a meta value cannot be named {name!r}")
+        if not grammar.is_name(method):
+            raise TypeError(
+                f"{cls.__qualname__}: method {method!r} must be letters, digits, '.', '_' and '-'"
+            )
         if kind not in KINDS:
             known = ", ".join(sorted(KINDS))
             raise TypeError(f"{cls.__qualname__}: kind {kind!r} is not one of {known}")
@@ -113,8 +122,13 @@ class Handle(BaseModel):
         )
         optional_seen = None
         for name, field in cls.model_fields.items():
+            _check_meta_type(f"{cls.__qualname__}.{name}", field.annotation)
             if not field.is_required():
                 optional_seen = name
+                if type(None) in get_args(field.annotation) and field.default is not None:
+                    raise TypeError(
+                        f"{cls.__qualname__}.{name}: a value that may be None must default to it"
+                    )
             elif optional_seen:
                 raise TypeError(
                     f"{cls.__qualname__}.{name} is required but follows the optional "
@@ -165,16 +179,13 @@ class Handle(BaseModel):
 
         Raises:
             HandleInvalid: It is none, or its meta values do not fit.
+            VersionUnsupported: It is of another major version.
         """
         try:
             wire = value if isinstance(value, WireHandle) else grammar.from_json(value)
         except grammar.InvalidHandle as error:
             raise HandleInvalid(str(error)) from None
-        owners = cls.owners or ((cls.expected,) if cls.expected else ())
-        ids = {grammar.plugin_id(owner.namespace, owner.major) for owner in owners}
-        if wire.method != cls.method or (ids and wire.plugin_id not in ids):
-            wanted = " or ".join(f"{owner.namespace}@{owner.version}" for owner in owners)
-            raise HandleInvalid(f"{wire} is not a handle {wanted}::{cls.method}")
+        cls._check_owner(wire)
         expected = len(cls.meta_names)
         if len(wire.meta) > expected:
             raise HandleInvalid(f"{wire} has {len(wire.meta)} meta values, not {expected}")
@@ -189,6 +200,26 @@ class Handle(BaseModel):
             field = ".".join(map(str, first["loc"]))
             raise HandleInvalid(f"{wire}: meta value '{field}': {first['msg']}") from None
         return parsed.at(Origin(wire.plugin, wire.version))
+
+    @classmethod
+    def _check_owner(cls, wire: WireHandle) -> None:
+        """Refuse another type, another plugin's handle, and another major version."""
+        owners = cls.owners or ((cls.expected,) if cls.expected else ())
+        ids = {grammar.plugin_id(owner.namespace, owner.major): owner for owner in owners}
+        if wire.method != cls.method or (ids and wire.plugin_id not in ids):
+            for owner in owners:
+                if wire.method == cls.method and wire.plugin in (
+                    owner.namespace,
+                    str(grammar.plugin_id(owner.namespace, wire.major)),
+                ):
+                    raise VersionUnsupported(
+                        f"{wire} is of major version {wire.major}, and {owner.namespace} is "
+                        f"{owner.version}"
+                    )
+            wanted = " or ".join(f"{owner.namespace}@{owner.version}" for owner in owners)
+            raise HandleInvalid(f"{wire} is not a handle {wanted or '…'}::{cls.method}")
+        if ids and ids[wire.plugin_id].major != wire.major:
+            raise VersionUnsupported(f"{wire} is of major version {wire.major}")
 
     @classmethod
     def meta_fields(cls) -> list[MetaField]:
@@ -212,11 +243,16 @@ class Handle(BaseModel):
         """Equal when they would be written alike."""
         if not isinstance(other, Handle):
             return NotImplemented
-        return type(self) is type(other) and str(self) == str(other)
+        return self._identity() == other._identity()
 
     def __hash__(self) -> int:
         """Agrees with equality."""
-        return hash(str(self))
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[object, ...]:
+        """Type, owner as far as it is known, and values."""
+        owners = (self._origin,) if self._origin else self.owners or (self.expected,)
+        return (type(self), owners, *(getattr(self, name) for name, _ in self.meta_names))
 
     def _write(self, origin: Origin) -> str:
         written = self._written
@@ -242,10 +278,9 @@ class Handle(BaseModel):
         if isinstance(value, str) or cls._is_object_form(value):
             try:
                 return cls.parse(value)
-            except HandleInvalid as error:
-                raise PydanticCustomError(
-                    "handle_invalid", "{reason}", {"reason": error.message}
-                ) from None
+            except (HandleInvalid, VersionUnsupported) as error:
+                code: Any = error.code
+                raise PydanticCustomError(code, "{reason}", {"reason": error.message}) from None
         model: Self = handler(value)
         return model
 
@@ -290,6 +325,22 @@ def handle_types(annotation: object) -> list[type[Handle]]:
 
     visit(annotation)
     return list(found)
+
+
+def _check_meta_type(where: str, annotation: object) -> None:
+    """Refuse choices that are not text: their text would not read back as themselves."""
+    if get_origin(annotation) is Literal:
+        plain = all(isinstance(choice, str) for choice in get_args(annotation))
+    elif isinstance(annotation, type) and issubclass(annotation, Enum):
+        plain = issubclass(annotation, int) or all(
+            isinstance(member.value, str) for member in annotation
+        )
+    else:
+        for part in get_args(annotation):
+            _check_meta_type(where, part)
+        return
+    if not plain:
+        raise TypeError(f"{where}: the choices of a meta value must be text")
 
 
 def _prefix(metadata: list[Any]) -> str:

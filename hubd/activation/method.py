@@ -23,7 +23,7 @@ from typing import (
     overload,
 )
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
@@ -209,12 +209,16 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
         strange = sorted(set(mark.annotations.get(hint, ())) - fields.keys())
         if strange:
             raise TypeError(f"{where}: {hint} names unknown parameter(s) {', '.join(strange)}")
-    params = create_model(
-        f"{owner}_{name}",
-        __config__=ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=()),
-        **fields,
-    )
-    return Method(
+    _check_aliases(where, mark.annotations.get("aliases", {}), fields)
+    try:
+        params = create_model(
+            f"{owner}_{name}",
+            __config__=ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=()),
+            **fields,
+        )
+    except PydanticUserError as error:
+        raise TypeError(f"{where}: a parameter has no schema ({error.message})") from error
+    read = Method(
         name=name,
         function=function,
         description=summary,
@@ -225,6 +229,20 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
         bidirectional=mark.bidirectional,
         annotations=mark.annotations,
     )
+    try:
+        # Now, so that what cannot be described is the author's to see and not a caller's.
+        _ = read.params_schema, read.returns_schema
+    except PydanticUserError as error:
+        raise TypeError(f"{where}: a type has no JSON Schema ({error.message})") from error
+    return read
+
+
+def _check_aliases(where: str, aliases: Mapping[str, list[str]], fields: Mapping[str, Any]) -> None:
+    """Every name must mean one parameter."""
+    others = [name for names in aliases.values() for name in names]
+    for name in others:
+        if name in fields or others.count(name) > 1:
+            raise TypeError(f"{where}: the alias '{name}' already means another parameter")
 
 
 def read_resolver(owner: str, function: Callable[..., Any]) -> Resolver:
@@ -296,9 +314,12 @@ def _signature(
         raise TypeError(f"{where} must be `async def` and `yield` events")
     try:
         hints = get_type_hints(function, include_extras=True)
-    except NameError as error:
+    except (NameError, AttributeError) as error:
         raise TypeError(f"{where}: a type hint cannot be resolved ({error})") from None
-    _, *parameters = inspect.signature(function).parameters.values()
+    everything = list(inspect.signature(function).parameters.values())
+    if not everything:
+        raise TypeError(f"{where}: the first parameter must be `self`")
+    parameters = everything[1:]
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise TypeError(f"{where}: *{parameter.name} has no schema; name every parameter")
@@ -306,6 +327,8 @@ def _signature(
             raise TypeError(f"{where}: parameter '{parameter.name}' must be usable by name")
         if parameter.name.startswith("_"):
             raise TypeError(f"{where}: parameter '{parameter.name}' must not begin with '_'")
+        if hasattr(BaseModel, parameter.name):
+            raise TypeError(f"{where}: parameter '{parameter.name}' needs another name")
         if parameter.name not in hints:
             raise TypeError(f"{where}: parameter '{parameter.name}' has no type hint")
     return hints, parameters
@@ -316,9 +339,9 @@ def _field(
 ) -> tuple[Any, FieldInfo]:
     hint = hints[parameter.name]
     default = ... if parameter.default is parameter.empty else parameter.default
-    if isinstance(default, FieldInfo):
-        return hint, default
     text = documented.get(parameter.name)
+    if isinstance(default, FieldInfo):
+        return (Annotated[hint, Field(description=text)] if text else hint), default
     described: FieldInfo = Field(default, description=text) if text else Field(default)
     return hint, described
 
@@ -333,6 +356,9 @@ def _events(where: str, hints: Mapping[str, Any]) -> tuple[type, ...]:
     for event in events:
         if not (isinstance(event, type) and issubclass(event, Event | Encoded)):
             raise TypeError(f"{where}: {event!r} is not an Event; derive it from Event")
+    tags = [event.tag for event in events if issubclass(event, Event)]
+    if len(tags) != len(set(tags)):
+        raise TypeError(f"{where}: two of its events have the same tag; give one tag='…'")
     return tuple(events)
 
 

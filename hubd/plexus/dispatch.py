@@ -25,6 +25,8 @@ from hubd.errors import (
     Internal,
     InvalidMethod,
     InvalidParams,
+    VersionUnsupported,
+    by_code,
 )
 from hubd.plexus.hub import Hub, Node, did_you_mean
 from hubd.plexus.universal import UNIVERSAL_METHODS, Namespace, find_method
@@ -201,8 +203,8 @@ def _invalid(spec: Method, error: ValidationError) -> HubError:
     problems = error.errors(include_url=False, include_input=False)
     names = list(spec.params.model_fields)
     first = problems[0]
-    if first["type"] == "handle_invalid":
-        return HandleInvalid(first["msg"])
+    if first["type"] in (HandleInvalid.code, VersionUnsupported.code):
+        return by_code(first["type"], first["msg"])
     where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
     suggestion = f"{spec.name} takes: {', '.join(names) or 'no parameters'}"
     if first["type"] == "extra_forbidden":

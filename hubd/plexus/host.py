@@ -157,7 +157,8 @@ class PlexusHost:
 
     async def custom(self, data: Mapping[str, Any], *, timeout_seconds: float = 30.0) -> Any:
         """As `Host.custom`."""
-        return await self._ask(_request("custom", data=dict(data)), None, timeout_seconds)
+        plain = from_json(to_json(data, inf_nan_mode="null"))
+        return await self._ask(_request("custom", data=plain), None, timeout_seconds)
 
     async def _ask(self, request: dict[str, Any], default: object, timeout_seconds: float) -> Any:
         call = current_call.get(None)

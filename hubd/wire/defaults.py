@@ -68,12 +68,11 @@ def distrusted(socket: str) -> str | None:
     """Why a socket must not be spoken to: another user could have put it there."""
     directory = os.path.dirname(socket)
     try:
-        facts = os.lstat(directory)
+        entry, facts = os.lstat(directory), os.stat(directory)
     except OSError:
         return None  # there is nothing to speak to either
-    if facts.st_uid != os.getuid() or facts.st_mode & 0o022:
-        return f"{directory} can be written by others"
-    return None
+    mine = entry.st_uid == facts.st_uid == os.getuid()
+    return None if mine and not facts.st_mode & 0o022 else f"{directory} can be written by others"
 
 
 def _socket_path(data: str) -> str:

@@ -72,6 +72,11 @@ class WireHandle:
             return plugin_id(self.plugin, self.major)
 
 
+def is_name(text: str) -> bool:
+    """Whether a text can be the plugin, version or method of a handle."""
+    return _NAME.fullmatch(text) is not None
+
+
 @lru_cache(maxsize=1024)
 def plugin_id(namespace: str, major: str | int) -> UUID:
     """The stable id of a plugin: the same for all minor versions, on every machine."""

@@ -5,9 +5,10 @@ frame goes out as bytes without any framing.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -65,7 +66,7 @@ def read_request(message: object) -> Request:
     if not isinstance(message, dict):
         raise Malformed(INVALID_REQUEST, "a request is a JSON object")
     request_id = message.get("id")
-    if isinstance(request_id, bool) or not isinstance(request_id, str | int | float | None):
+    if not _is_id(request_id):
         raise Malformed(INVALID_REQUEST, "'id' must be a string, a number or null")
     if message.get("jsonrpc") != "2.0":
         raise Malformed(INVALID_REQUEST, "'jsonrpc' must be \"2.0\"", request_id)
@@ -78,6 +79,12 @@ def read_request(message: object) -> Request:
     if not isinstance(params, dict | list):
         raise Malformed(INVALID_REQUEST, "'params' must be an object or an array", request_id)
     return Request(request_id, "id" in message, method, params)
+
+
+def _is_id(value: object) -> TypeGuard[Id]:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | int | None) and not isinstance(value, bool)
 
 
 def success(request_id: Id, result: object) -> bytes:
@@ -108,6 +115,8 @@ def notification(subscription: int, item: bytes) -> bytes:
 def dump(value: object) -> bytes:
     """Compact JSON. Text that UTF-8 cannot carry (lone surrogates) is escaped instead."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(
+            value, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        ).encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":")).encode()
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()

@@ -20,7 +20,9 @@ from tests.support import HUBD, environment
 ROUNDS = 11
 # The interpreter itself, not a shim in front of it.
 PYTHON = sys.executable
-BARE = "import sys, asyncio, pydantic, websockets.asyncio.server; print(flush=True); sys.stdin.read()"
+BARE = (
+    "import sys, asyncio, pydantic, websockets.asyncio.server; print(flush=True); sys.stdin.read()"
+)
 
 
 def pass_seconds() -> float:

@@ -1,0 +1,349 @@
+"""What a plugin author gets from a plain function, and which mistakes are errors at import."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field, ValidationError
+
+from hubd.activation import Activation, AnyHandle, Encoded, Event, Handle, method, resolver
+from hubd.activation.method import Method
+
+
+class NoteRef(Handle, method="add"):
+    """Points at one note."""
+
+    id: int
+
+
+class OtherRef(Handle, method="other"):
+    """Points at something else."""
+
+    id: int
+
+
+class Added(Event):
+    refs: list[OtherRef | NoteRef]
+
+
+class Said(Event):
+    text: str
+    mood: Literal["good", "bad"] = "good"
+
+
+class AlsoSaid(Event, tag="said"):
+    text: str
+
+
+class Unknowable:
+    """Nothing that JSON has a word for."""
+
+
+Says = AsyncIterator[Said]
+NOT_A_GENERATOR = "Notes.add must be `async def` and `yield` events"
+NO_DOCSTRING = "Notes.add: write a docstring; its first line is the help text"
+HANDLE = {"type": "string", "format": "plexus-handle"}
+
+
+def declare(function: Callable[..., Any], **marks: Any) -> Method:
+    """The method that a class named Notes gets from this function."""
+    members = {"__doc__": "Notes.", function.__name__: method(**marks)(function)}
+    notes: Any = type("Notes", (Activation,), members, namespace="notes", version="1.0.0")
+    [read] = notes.methods.values()
+    assert isinstance(read, Method)
+    return read
+
+
+class Good:
+    async def add(
+        self,
+        text: str,
+        any_ref: AnyHandle,
+        limit: Annotated[float, Field(ge=1)] = 20,
+        tags: list[str] | None = None,
+        ref: NoteRef | None = None,
+    ) -> AsyncIterator[Added | Said]:
+        """Remember a note.
+
+        It stays until it is dropped.
+
+        Args:
+            text: What to remember, which
+                may take: several lines.
+            any_ref: Whatever it is about.
+            limit (float): How many.
+            tags: Words to find it by.
+            ref: The note it answers.
+
+        Raises:
+            NotFound: Never.
+        """
+        yield Said(text=text)
+
+    async def bare(self) -> AsyncIterator[Said]:
+        """Say something."""
+        yield Said(text="")
+
+    async def described(
+        self, size: Annotated[int, Field(description="How big")]
+    ) -> AsyncIterator[Said]:
+        """Say something big."""
+        yield Said(text="")
+
+    async def counted(self, count: int = Field(3, ge=1)) -> AsyncIterator[Said]:
+        """Say something often.
+
+        Args:
+            count: How often.
+        """
+        yield Said(text="")
+
+    async def raw(self) -> AsyncIterator[Encoded]:
+        """Pass stored JSON on."""
+        yield Encoded(b"{}")
+
+
+def test_hints_and_the_docstring_are_the_params_schema() -> None:
+    assert declare(Good.add).params_schema == {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["text", "any_ref"],
+        "properties": {
+            "text": {
+                "type": "string",
+                "description": "What to remember, which may take: several lines.",
+            },
+            "limit": {
+                "type": "number",
+                "minimum": 1,
+                "default": 20,
+                "description": "How many.",
+            },
+            "tags": {
+                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}],
+                "default": None,
+                "description": "Words to find it by.",
+            },
+            "ref": {
+                "anyOf": [HANDLE, {"type": "null"}],
+                "default": None,
+                "description": "The note it answers.",
+            },
+            "any_ref": {**HANDLE, "description": "Whatever it is about."},
+        },
+    }
+
+
+def test_the_first_line_is_the_description_and_the_paragraphs_the_details() -> None:
+    read = declare(Good.add)
+    assert read.description == "Remember a note."
+    assert read.details == "It stays until it is dropped."
+
+
+def test_a_description_in_a_field_is_kept() -> None:
+    properties = declare(Good.described).params_schema["properties"]
+    assert properties["size"] == {"type": "integer", "description": "How big"}
+
+
+def test_a_default_that_is_a_field_is_still_described_by_the_docstring() -> None:
+    properties = declare(Good.counted).params_schema["properties"]
+    assert properties["count"] == {
+        "type": "integer",
+        "minimum": 1,
+        "default": 3,
+        "description": "How often.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"more": 1}, "extra_forbidden"),
+        ({"limit": 0}, "greater_than_equal"),
+        ({"limit": float("inf")}, "finite_number"),
+        ({"text": 3}, "string_type"),
+        ({"any_ref": "nonsense"}, "handle_invalid"),
+        ({"ref": "notes@1.0.0::add:one"}, "handle_invalid"),
+    ],
+)
+def test_params_that_the_schema_does_not_allow_are_refused(
+    changes: dict[str, Any], problem: str
+) -> None:
+    good = {"text": "x", "any_ref": "cone@1.0.0::chat:1"}
+    params = declare(Good.add).params
+    assert params.model_validate(good)
+    with pytest.raises(ValidationError) as caught:
+        params.model_validate({**good, **changes})
+    assert problem in [error["type"] for error in caught.value.errors()]
+
+
+def test_one_event_is_its_own_returns_schema() -> None:
+    assert declare(Good.bare).returns_schema == {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["type", "text", "mood"],
+        "properties": {
+            "type": {"type": "string", "const": "said", "default": "said"},
+            "text": {"type": "string"},
+            "mood": {"type": "string", "enum": ["good", "bad"], "default": "good"},
+        },
+    }
+
+
+def test_several_events_are_told_apart_by_their_tag() -> None:
+    schema = declare(Good.add).returns_schema
+    assert schema["discriminator"]["propertyName"] == "type"
+    assert schema["oneOf"] == [{"$ref": "#/$defs/Added"}, {"$ref": "#/$defs/Said"}]
+    assert schema["$defs"]["Added"]["properties"]["refs"] == {
+        "type": "array",
+        "items": {"anyOf": [HANDLE, HANDLE]},
+    }
+
+
+def test_encoded_events_are_some_object() -> None:
+    assert declare(Good.raw).returns_schema == {"type": "object"}
+
+
+def test_a_method_produces_the_handles_in_its_events_its_own_first() -> None:
+    assert declare(Good.add).produces == (NoteRef, OtherRef)
+    assert declare(Good.bare).produces == ()
+
+
+def test_without_arguments_a_method_streams_asks_nothing_and_hints_nothing() -> None:
+    read = declare(Good.bare)
+    assert (read.name, read.streaming, read.bidirectional, read.annotations) == (
+        "bare",
+        True,
+        False,
+        {},
+    )
+
+
+def test_what_the_decorator_is_given_is_kept() -> None:
+    hints = {
+        "read_only": True,
+        "destructive": True,
+        "needs_context": True,
+        "render": "table",
+        "completes": {"text": "notes.latest"},
+        "aliases": {"text": ["content"]},
+        "mcp": {"text_only": True},
+    }
+    read = declare(Good.add, name="list", streaming=False, bidirectional=True, **hints)
+    assert (read.name, read.streaming, read.bidirectional) == ("list", False, True)
+    assert read.annotations == hints
+
+
+async def test_a_decorated_function_is_still_the_function() -> None:
+    @method(name="list")
+    async def listed(text: str) -> AsyncIterator[Said]:
+        """Say it."""
+        yield Said(text=text)
+
+    assert [event async for event in listed("hi")] == [Said(text="hi")]
+
+
+def written(head: str, body: str = '"""Say it."""; yield Said(text="")') -> Callable[..., Any]:
+    """The function `add` from its source, so that each mistake is one line."""
+    module = dict(globals())
+    exec(f"{head}\n    {body}", module)
+    function: Callable[..., Any] = module["add"]
+    return function
+
+
+@pytest.mark.parametrize(
+    ("signature", "words"),
+    [
+        ("(self, text) -> Says", "Notes.add: parameter 'text' has no type hint"),
+        ("(self, *texts: str) -> Says", "Notes.add: *texts has no schema; name every parameter"),
+        ("(self, **texts: str) -> Says", "*texts has no schema; name every parameter"),
+        ("(self, a: int, /) -> Says", "Notes.add: parameter 'a' must be usable by name"),
+        (
+            "(self, a: 'Missing') -> Says",
+            "Notes.add: a type hint cannot be resolved (name 'Missing' is not defined)",
+        ),
+        ("(self, a: 'pytest.Missing') -> Says", "Notes.add: a type hint cannot be resolved"),
+        ("(self)", "Notes.add: the return hint must be AsyncIterator[SomeEvent | AnotherEvent]"),
+        ("(self) -> Said", "Notes.add: the return hint must be AsyncIterator["),
+        ("(self) -> Callable[[], Said]", "Notes.add: the return hint must be Async"),
+        (
+            "(self) -> AsyncIterator[Said | int]",
+            "Notes.add: <class 'int'> is not an Event; derive it from Event",
+        ),
+        ("(self) -> AsyncIterator[Said | AlsoSaid]", "Notes.add: "),
+        ("(self, a: Unknowable) -> Says", "Notes.add: "),
+        ("(self, a: Callable[[], int]) -> Says", "Notes.add: "),
+        ("(self, _a: int) -> Says", "Notes.add: parameter '_a' must not begin with '_'"),
+        ("(self, model_config: int) -> Says", "Notes.add: "),
+        ("() -> Says", "Notes.add"),
+    ],
+)
+def test_a_signature_that_cannot_be_a_methods_is_an_error_at_import(
+    signature: str, words: str
+) -> None:
+    with pytest.raises(TypeError) as caught:
+        declare(written(f"async def add{signature}:"))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "words"),
+    [
+        ("def add(self):", '"""Say it."""; yield Said(text="")', NOT_A_GENERATOR),
+        ("async def add(self):", '"""Say it."""; return Said(text="")', NOT_A_GENERATOR),
+        ("async def add(self) -> Says:", 'yield Said(text="")', NO_DOCSTRING),
+        ("async def add(self) -> Says:", '"""  """; yield Said(text="")', NO_DOCSTRING),
+        (
+            "async def add(self, a: int) -> Says:",
+            '"""Say it.\n\n    Args:\n        a: A.\n        c: C.\n        b: B.\n    """; yield',
+            "Notes.add: the docstring documents unknown parameter(s) b, c",
+        ),
+    ],
+    ids=["not async", "returns", "no docstring", "an empty docstring", "unknown in Args"],
+)
+def test_a_function_that_cannot_be_a_method_is_an_error_at_import(
+    head: str, body: str, words: str
+) -> None:
+    with pytest.raises(TypeError) as caught:
+        declare(written(head, body))
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(
+    ("marks", "words"),
+    [
+        (
+            {"aliases": {"txt": ["t"]}},
+            "Notes.add: aliases names unknown parameter(s) txt",
+        ),
+        (
+            {"completes": {"z": "a.b", "y": "a.b"}},
+            "Notes.add: completes names unknown parameter(s) y, z",
+        ),
+        ({"aliases": {"text": ["limit"]}}, "Notes.add: "),
+        ({"aliases": {"text": ["t"], "limit": ["t"]}}, "Notes.add: "),
+        ({"render": "picture"}, "render='picture' is not one of tree, chat, table, text"),
+        (
+            {"name": "dashed-name"},
+            "Notes.add: the name 'dashed-name' must be a letter, then letters, digits, '_'",
+        ),
+    ],
+    ids=["alias", "completion", "alias is a parameter", "alias twice", "render", "name"],
+)
+def test_a_hint_that_means_nothing_is_an_error_at_import(marks: Any, words: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        declare(Good.add, **marks)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "hints", ["", "ref: NoteRef, other: NoteRef", "ref: str", "ref: AnyHandle"]
+)
+def test_a_resolver_takes_exactly_one_handle(hints: str) -> None:
+    function = written(f"async def add(self, {hints}) -> Says:")
+    members = {"__doc__": "Notes.", "read": resolver(function)}
+    with pytest.raises(TypeError) as caught:
+        type("Notes", (Activation,), members, namespace="notes", version="1.0.0")
+    assert str(caught.value) == (
+        "Notes.add: a resolver takes one parameter, whose hint is a Handle type"
+    )
