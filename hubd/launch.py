@@ -1,6 +1,7 @@
 """Starting and stopping the daemon from outside: `hubd start`, `stop`, `restart`, `status`."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -65,7 +66,12 @@ def start(paths: Paths, options: list[str], directory: str | None = None) -> boo
             if code is not None and code != CONFLICT:
                 raise _failure(said, code)
             if answer := info(paths):
-                return bool(answer["pid"] == child.pid)
+                if answer["pid"] != child.pid:
+                    # Ours still waits for the lock, and would take it after a `hubd stop`.
+                    child.kill()
+                    child.wait()
+                    return False
+                return True
             # Of several starts at once one wins, and the others wait for the winner; but it may
             # fail, or have been one that was just stopping.
             if code == CONFLICT and not instance.is_locked(paths):
@@ -91,6 +97,7 @@ def stop(paths: Paths, *, force: bool = False) -> bool:
         if not instance.is_locked(paths):
             return False
         raise Unavailable("the daemon is just starting; try again in a moment")
+    watch = _watch(int(record["pid"]))
     try:
         os.kill(int(record["pid"]), signal.SIGKILL if force else signal.SIGTERM)
     except ProcessLookupError:
@@ -105,7 +112,19 @@ def stop(paths: Paths, *, force: bool = False) -> bool:
                 suggestion="hubd stop --force",
             )
         time.sleep(PAUSE_SECONDS)
+    if watch is not None:
+        # It has let go of the home; now it only has to end.
+        select.select([watch], [], [], max(0.0, deadline - time.monotonic()))
+        os.close(watch)
     return True
+
+
+def _watch(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends, where the system has those."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
 
 
 def restart(paths: Paths, options: list[str] | None) -> None:

@@ -2,8 +2,10 @@
 
 import json
 import logging
+import os
 import sys
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
@@ -32,10 +34,18 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, default=str)
 
 
+class PrivateRotatingFile(RotatingFileHandler):
+    """A rotated file that only this user can read, the new ones included."""
+
+    def _open(self) -> TextIOWrapper:
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return os.fdopen(descriptor, "a", encoding=self.encoding)
+
+
 def set_up(file: Path, *, level: str, to_stderr: bool) -> None:
     """Log to the file, and to the terminal when the daemon runs in the foreground."""
     handlers: list[logging.Handler] = [
-        RotatingFileHandler(file, maxBytes=MAX_BYTES, backupCount=OLD_FILES, encoding="utf-8")
+        PrivateRotatingFile(file, maxBytes=MAX_BYTES, backupCount=OLD_FILES, encoding="utf-8")
     ]
     handlers[0].setFormatter(JsonLines())
     file.chmod(0o600)

@@ -109,6 +109,8 @@ class Daemon:
         for line in self.process.stderr:
             said += line
             if b" ready on " in line:
+                # Nobody reads on; the log has it all, and a full pipe would stop the daemon.
+                self.process.stderr.close()
                 return
         raise AssertionError(f"the daemon did not start: {said.decode()}")
 
@@ -145,8 +147,6 @@ class Daemon:
         finally:
             process.kill()
             process.wait()
-            if process.stderr is not None:
-                process.stderr.close()
 
 
 class LineClient:

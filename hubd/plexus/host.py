@@ -34,16 +34,16 @@ class Questions:
     """The questions that wait for an answer, by ids nobody can guess."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
+        self._waiting: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
 
     def answer(self, request_id: str, data: object) -> str | None:
         """Hand an answer to whoever asked; returns what is wrong with it, if anything."""
         if request_id not in self._waiting:
             return "no question with this request_id waits for an answer"
-        kind, future = self._waiting[request_id]
+        request, future = self._waiting[request_id]
         if future.done():
             return "this question was answered already"
-        problem = _misfit(kind, data)
+        problem = _misfit(request, data)
         if problem is None:
             assert isinstance(data, dict)
             future.set_result(data)
@@ -55,7 +55,7 @@ class Questions:
         """Ask the caller of a call. A time-out is an answer too: `{"type": "timeout"}`."""
         request_id = str(uuid4())
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[request_id] = (request["type"], future)
+        self._waiting[request_id] = (request, future)
         try:
             timeout_ms = int(timeout_seconds * 1000)
             await call.send(Request(call.stamp.metadata(), request_id, request, timeout_ms))
@@ -150,9 +150,6 @@ class PlexusHost:
         ]
         request = _request("select", message=message, options=choices, multiSelect=multi or None)
         values: list[str] = await self._ask(request, None, timeout_seconds)
-        known = {option.value for option in options}
-        if not set(values) <= known or (not multi and len(values) != 1):
-            raise Cancelled(f"the answer {values} is none of the options offered")
         return values
 
     async def custom(self, data: Mapping[str, Any], *, timeout_seconds: float = 30.0) -> Any:
@@ -230,8 +227,9 @@ def _drop_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _misfit(kind: str, data: object) -> str | None:
-    """What keeps `data` from being an answer to a question of this kind."""
+def _misfit(request: Mapping[str, Any], data: object) -> str | None:
+    """What keeps `data` from being an answer to this question."""
+    kind = request["type"]
     if not isinstance(data, dict):
         return "an answer is an object with a 'type'"
     if data.get("type") == "cancelled":
@@ -246,4 +244,16 @@ def _misfit(kind: str, data: object) -> str | None:
         "select": isinstance(value, list) and all(isinstance(entry, str) for entry in value),
         "custom": True,
     }
-    return None if fits[kind] else f"'{field}' has the wrong type for a {kind}"
+    if not fits[kind]:
+        return f"'{field}' has the wrong type for a {kind}"
+    return _not_offered(request, value) if kind == "select" else None
+
+
+def _not_offered(request: Mapping[str, Any], values: list[str]) -> str | None:
+    offered = {option["value"] for option in request["options"]}
+    strange = [value for value in values if value not in offered]
+    if strange:
+        return f"{strange[0]!r} is not one of the options"
+    if not request.get("multiSelect") and len(values) != 1:
+        return "exactly one option is to be chosen"
+    return None

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 # Any port: through a tunnel it is another one, and the name alone tells a rebound page.
 _OURS: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
@@ -62,5 +62,5 @@ def _bearer(headers: Headers) -> str | None:
 
 
 def _query_token(path: str) -> str | None:
-    tokens = parse_qs(urlsplit(path).query).get("token", [])
+    tokens = parse_qs(path.partition("?")[2]).get("token", [])
     return tokens[0] if len(tokens) == 1 else None

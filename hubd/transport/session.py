@@ -73,6 +73,14 @@ class Session:
         except ValueError as error:
             raise Malformed(PARSE_ERROR, f"not JSON: {error}") from None
         request = jsonrpc.read_request(parsed)
+        try:
+            return self._act(request)
+        except Malformed:
+            if request.wants_reply:
+                raise
+            return None  # a notification is never answered
+
+    def _act(self, request: Request) -> Action | None:
         if request.method == f"{self._root}.respond":
             return _answer(request)
         if request.method == f"{self._root}.cancel":

@@ -104,6 +104,8 @@ class _WebSocket(asyncio.Protocol):
         self._send_protocol_bytes()
 
     def _open(self, request: Request) -> None:
+        if self._protocol.close_expected():
+            return  # what came with the request was no WebSocket; the protocol has hung up
         refusal = self._gate.check(request.path, request.headers)
         if refusal is not None:
             response = self._protocol.reject(refusal.status, refusal.message + "\n")

@@ -23,7 +23,7 @@ MAX_SOCKET_PATH = 103
 class Paths:
     """The files of one hub."""
 
-    __slots__ = ("config", "data", "database", "lock", "log", "record", "socket", "token")
+    __slots__ = ("cache", "config", "data", "database", "lock", "log", "record", "socket", "token")
 
     def __init__(self, home: str | None = None) -> None:
         """Work out all paths.
@@ -35,11 +35,14 @@ class Paths:
         home = home or os.environ.get(HOME_VARIABLE) or None
         if home is not None:
             home = os.path.abspath(os.path.expanduser(home))
-            config = data = state = home
+            cache = config = data = state = home
         else:
+            cache = _xdg("XDG_CACHE_HOME", ".cache")
             config = _xdg("XDG_CONFIG_HOME", ".config")
             data = _xdg("XDG_DATA_HOME", ".local/share")
             state = _xdg("XDG_STATE_HOME", ".local/state")
+        # A directory for what clients remember of hubs; it can be deleted at any time.
+        self.cache = os.path.join(cache, "cache") if home is not None else cache
         self.config = os.path.join(config, "config.toml")
         self.data = data
         self.database = os.path.join(data, "hub.db")

@@ -1,0 +1,451 @@
+"""The daemon through its command line: start, stop, look after, call. Real processes only."""
+
+import asyncio
+import json
+import os
+import select
+import signal
+import sqlite3
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import HUBD, PATIENCE_SECONDS, Daemon, environment, hubd
+
+STATUS_KEYS = {
+    *("running", "pid", "version", "home", "socket", "ws_url", "mcp_url", "token_file"),
+    *("plexus_hash", "uptime_seconds"),
+}
+TROUBLE = ("--plugin", "tests.plugins_for_tests:Trouble")
+# What the specification allows between SIGTERM and the end.
+STOP_SECONDS = 10.0
+Finished = subprocess.CompletedProcess[str]
+Run = Callable[..., Finished]
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One that no test disturbs."""
+    with Daemon(tmp_path_factory.mktemp("hub") / "home", *TROUBLE) as running:
+        yield running
+
+
+@pytest.fixture
+def run(home: Path) -> Iterator[Run]:
+    """The command on a home of its own; whatever it started is gone in the end."""
+    yield lambda *arguments, **more: hubd(*arguments, home=home, HUBD_PORT="0", **more)
+    while left := daemons(home):
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            wait_for_end(pid)
+
+
+def daemons(home: Path) -> set[int]:
+    """The processes that are a daemon on this home, or want to be."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # gone meanwhile
+            arguments = path.read_bytes().split(b"\0")
+            if b"run" in arguments and str(home).encode() in arguments:
+                found.add(int(path.parent.name))
+    return found
+
+
+def wait_for_end(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            assert select.select([descriptor], [], [], PATIENCE_SECONDS)[0], f"{pid} still runs"
+        finally:
+            os.close(descriptor)
+
+
+def start_at_once(home: Path, count: int) -> list[str]:
+    """What so many starts said; all must succeed."""
+    command = [*HUBD, "--home", str(home), "start", "--port", "0"]
+    starts = [
+        subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
+        for _ in range(count)
+    ]
+    said = [start.communicate(timeout=60)[1] for start in starts]
+    assert [start.returncode for start in starts] == [0] * count, said
+    return said
+
+
+def status(run: Run) -> dict[str, Any]:
+    finished = run("status", "--json")
+    state: dict[str, Any] = json.loads(finished.stdout)
+    assert set(state) == STATUS_KEYS
+    assert finished.returncode == (0 if state["running"] else 3)
+    return state
+
+
+def refused(finished: Finished, code: int, *said: str) -> None:
+    """It failed with this status and a sentence, not with a stack trace."""
+    assert finished.returncode == code, finished.stderr
+    assert finished.stderr.startswith("hubd: ")
+    assert "Traceback" not in finished.stderr
+    for words in said:
+        assert words in finished.stderr
+
+
+def test_start_status_and_stop(run: Run, home: Path) -> None:
+    assert status(run)["running"] is False
+    assert run("start").returncode == 0
+    state = status(run)
+    assert (state["running"], state["home"], state["version"]) == (True, str(home), "0.1.0")
+    assert state["ws_url"].startswith("ws://127.0.0.1:")
+    assert Path(state["socket"]).is_socket()
+    assert Path(state["token_file"]).read_text().strip()
+    assert (len(state["plexus_hash"]), type(state["pid"])) == (16, int)
+    assert state["uptime_seconds"] >= 0
+    assert f"{'pid':<15} {state['pid']}\n" in run("status").stdout
+    stopped = run("stop")
+    assert (stopped.returncode, stopped.stderr) == (0, "hubd: stopped\n")
+    wait_for_end(state["pid"])
+    assert not Path(state["socket"]).exists()
+    after = status(run)
+    assert (after["running"], after["pid"], after["plexus_hash"]) == (False, None, None)
+    again = run("stop")
+    assert (again.returncode, again.stderr) == (0, "hubd: was not running\n")
+
+
+def test_a_second_start_finds_the_first_and_a_second_run_is_refused(run: Run) -> None:
+    run("start")
+    pid = status(run)["pid"]
+    second = run("start")
+    assert second.returncode == 0
+    assert f"already running (pid {pid})" in second.stderr
+    refused(run("run"), 7, "already running", str(pid))
+    assert status(run)["pid"] == pid
+
+
+def test_of_six_starts_at_once_one_wins_and_all_succeed(run: Run, home: Path) -> None:
+    said = start_at_once(home, 6)
+    pid = status(run)["pid"]
+    assert all(f"(pid {pid})" in line for line in said)
+    assert (home / "hubd.log").read_text().count("ready on") == 1
+
+
+def test_of_several_starts_only_the_winner_says_that_it_started_it(run: Run, home: Path) -> None:
+    said = start_at_once(home, 3)
+    assert sorted("already running" in line for line in said) == [False, True, True]
+
+
+def test_a_start_that_lost_leaves_no_daemon_behind_that_would_outlive_a_stop(
+    run: Run, home: Path
+) -> None:
+    start_at_once(home, 3)
+    assert daemons(home) == {status(run)["pid"]}
+    assert run("stop").returncode == 0
+    assert daemons(home) == set()
+
+
+@pytest.mark.parametrize("home_given", ["by option", "by variable"])
+def test_a_restart_keeps_the_options_it_was_started_with(
+    run: Run, home: Path, home_given: str
+) -> None:
+    run("start", "--name", "hub", *TROUBLE)
+    before = status(run)
+    if home_given == "by option":
+        restarted = run("restart")
+    else:
+        restarted = subprocess.run(
+            [*HUBD, "restart"],
+            env=environment(HUBD_HOME=str(home), HUBD_PORT="0"),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert restarted.returncode == 0, restarted.stderr
+    after = status(run)
+    assert after["pid"] != before["pid"]
+    wait_for_end(before["pid"])
+    assert json.loads(run("call", "_info").stdout)["backend"] == "hub"
+    assert after["plexus_hash"] == before["plexus_hash"]
+
+
+def test_a_restart_takes_new_options_and_starts_what_did_not_run(run: Run) -> None:
+    assert run("restart", "--name", "one").returncode == 0
+    assert json.loads(run("call", "_info").stdout)["backend"] == "one"
+    assert run("restart", "--name", "two").returncode == 0
+    assert json.loads(run("call", "_info").stdout)["backend"] == "two"
+
+
+async def test_a_call_that_hangs_one_that_is_stubborn_and_a_reader_that_stopped_end_with_it(
+    home: Path, tmp_path: Path
+) -> None:
+    running = Daemon(home, *TROUBLE)
+    with running:
+        process = running.process
+        assert process is not None
+        _, deaf = await asyncio.open_unix_connection(running.paths.socket)
+        deaf.write(b'{"jsonrpc":"2.0","id":1,"method":"trouble.count","params":{"pad":9999}}\n')
+        await deaf.drain()
+        async with running.client() as client:
+            await client.send("trouble.hang", {"marker": str(tmp_path / "marker")})
+            await client.send("trouble.stubborn", {})
+            got = [await client.receive() for _ in range(4)]
+            process.send_signal(signal.SIGTERM)
+            with suppress(ConnectionResetError):
+                while True:
+                    got.append(await client.receive())
+        assert await asyncio.to_thread(process.wait, STOP_SECONDS) == 0
+        deaf.transport.abort()
+    items = [message["params"] for message in got if "params" in message]
+    for subscription in (1, 2):
+        own = [item["result"] for item in items if item["subscription"] == subscription]
+        assert [item["type"] for item in own] == ["data", "error", "done"]
+        assert (own[1]["code"], own[1]["message"]) == ("cancelled", "the daemon is stopping")
+    assert (tmp_path / "marker").exists()
+    log = Path(running.paths.log).read_text().splitlines()
+    assert json.loads(log[-1])["message"] == "stopped"
+
+
+DEAF = '''
+import asyncio, time
+from collections.abc import AsyncIterator
+from hubd.activation import Activation, Event, method
+
+class Said(Event):
+    word: str
+
+class Deaf(Activation, namespace="deaf", version="1.0.0"):
+    """Does not let go."""
+
+    @method
+    async def clutch(self) -> AsyncIterator[Said]:
+        """Swallow every cancellation, and block the loop after that."""
+        yield Said(word="here")
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                time.sleep(3600)
+'''
+
+
+async def test_a_plugin_that_blocks_everything_cannot_keep_the_daemon_alive(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deaf.py").write_text(DEAF)
+    monkeypatch.chdir(tmp_path)
+    with Daemon(home, "--plugin", "deaf:Deaf") as running:
+        process = running.process
+        assert process is not None
+        async with running.client() as client:
+            await client.send("deaf.clutch", {})
+            await client.receive()
+            await client.receive()
+            process.send_signal(signal.SIGTERM)
+            await asyncio.to_thread(process.wait, STOP_SECONDS)
+
+
+def test_after_a_kill_the_next_start_works_and_has_what_was_acknowledged(home: Path) -> None:
+    with Daemon(home, *TROUBLE) as running:
+        written = hubd("call", "trouble.write", '{"text": "kept"}', home=home)
+        running.kill()
+        assert Path(running.paths.socket).exists()
+        stale = hubd("status", "--json", home=home)
+        assert (stale.returncode, json.loads(stale.stdout)["running"]) == (3, False)
+        assert hubd("stop", home=home).stderr == "hubd: was not running\n"
+        running.start()
+        assert hubd("call", "trouble.read", home=home).stdout == written.stdout
+
+
+BROKEN = {
+    "missing_module:Plugin": (None, "No module named 'missing_module'"),
+    "no_attribute:Plugin": ("", "has no attribute 'Plugin'"),
+    "no_class:Plugin": ("Plugin = 7", "is not a class derived from"),
+    "raises:Plugin": ("raise ValueError('not today')", "ValueError: not today"),
+    "exits:Plugin": ("raise SystemExit('bye')", "SystemExit: bye"),
+    "no_target": (None, "is not module:Class"),
+    "collides:Plugin": (
+        "from hubd.activation import Activation\n"
+        "class Plugin(Activation, namespace='echo', version='1.0.0'):\n    'Another echo.'",
+        "the name 'echo' is taken",
+    ),
+    "no_version:Plugin": (
+        "from hubd.activation import Activation\n"
+        "class Plugin(Activation, namespace='other'):\n    'No version.'",
+        "give a semantic version",
+    ),
+}
+
+
+def test_broken_plugins_are_reported_and_left_out(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: list[str] = []
+    for target, (source, _) in BROKEN.items():
+        options += ["--plugin", target]
+        if source is not None:
+            (tmp_path / f"{target.partition(':')[0]}.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    with Daemon(home, *options, *TROUBLE):
+        listed = hubd("call", "plexus.activations", home=home).stdout.splitlines()
+        doctor = hubd("doctor", home=home)
+        assert hubd("call", "echo.ping", home=home).returncode == 0
+        assert hubd("call", "trouble.with_progress", home=home).returncode == 0
+        log = hubd("logs", "--json", "-n", "100", home=home).stdout
+    entries = [json.loads(line) for line in listed]
+    broken = {entry["source"]: entry["reason"] for entry in entries if "source" in entry}
+    assert len(broken) == len(BROKEN)
+    assert "trouble" in {entry.get("namespace") for entry in entries}
+    assert doctor.returncode == 1
+    for target, (_, reason) in BROKEN.items():
+        shown = f"{target} (--plugin)"
+        assert reason in broken[shown]
+        assert f"FAIL plugin: {shown}: {broken[shown]}\n" in doctor.stdout
+        assert f"plugin {shown} was left out" in log
+
+
+def test_the_log_is_json_lines_shown_readable_or_raw(daemon: Daemon) -> None:
+    hubd("call", "trouble.raises", home=daemon.home)
+    lines = Path(daemon.paths.log).read_text().splitlines()
+    entries = [json.loads(line) for line in lines]
+    assert all({"time", "level", "logger", "message"} <= entry.keys() for entry in entries)
+    assert entries[0]["message"].startswith("ready on ")
+    assert "a plugin's own mistake" in entries[-1]["trace"]
+    assert hubd("logs", "--json", home=daemon.home).stdout.splitlines() == lines
+    assert hubd("logs", "--json", "-n", "1", home=daemon.home).stdout.splitlines() == lines[-1:]
+    shown = hubd("logs", home=daemon.home).stdout
+    assert f"{entries[0]['time']} info    {entries[0]['message']}" in shown
+    assert "\nValueError: a plugin's own mistake\n" in shown
+    assert '{"' not in shown
+
+
+def test_no_old_lines_of_the_log_are_shown_when_none_are_wanted(daemon: Daemon) -> None:
+    assert hubd("logs", "-n", "0", home=daemon.home).stdout == ""
+
+
+def test_a_log_entry_names_the_method_that_failed(daemon: Daemon) -> None:
+    hubd("call", "trouble.exits", home=daemon.home)
+    last = json.loads(Path(daemon.paths.log).read_text().splitlines()[-1])
+    assert "trouble.exits" in last["message"]
+
+
+def test_a_follower_of_the_log_sees_what_comes_and_leaves_on_ctrl_c(daemon: Daemon) -> None:
+    command = [*HUBD, "--home", str(daemon.home), "logs", "-f", "-n", "1", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as follower:
+        try:
+            assert follower.stdout is not None
+            assert json.loads(follower.stdout.readline())
+            hubd("call", "trouble.exits", home=daemon.home)
+            assert select.select([follower.stdout], [], [], PATIENCE_SECONDS)[0]
+            assert b"SystemExit: bye" in follower.stdout.readline()
+        finally:
+            follower.send_signal(signal.SIGINT)
+        assert follower.wait(PATIENCE_SECONDS) == 130
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["echo.onze"], 3, "Did you mean once?"),
+        (["ecko.once"], 3, "Did you mean echo?"),
+        (["echo.once", '{"mesage": "hi"}'], 2, "message"),
+        (["echo.once", '{"message": 1}'], 2, "message"),
+        (["echo.once", "[]"], 2, "object"),
+        (["echo.once", "{"], 2, "not JSON"),
+        (["echo"], 2, "not a method path"),
+        (["trouble.raises"], 1, "a plugin's own mistake"),
+        (["trouble.never"], 1, "promises one event"),
+    ],
+)
+def test_a_call_that_fails_exits_with_the_status_of_its_error(
+    daemon: Daemon, arguments: list[str], code: int, said: str
+) -> None:
+    refused(hubd("call", *arguments, home=daemon.home), code, said)
+
+
+def test_a_call_prints_events_and_carries_where_it_was_made(run: Run, daemon: Daemon) -> None:
+    where = hubd("call", "trouble.where", home=daemon.home, GREETING="hello")
+    assert json.loads(where.stdout) == {"type": "text", "text": f"{Path.cwd()} hello"}
+    started_for_it = run("call", "echo.echo", '{"message": "ü", "count": 2}')
+    events = [json.loads(line) for line in started_for_it.stdout.splitlines()]
+    assert [(event["message"], event["count"]) for event in events] == [("ü", 1), ("ü", 2)]
+    assert (started_for_it.returncode, started_for_it.stderr) == (0, "")
+    assert status(run)["running"]
+
+
+def test_a_closed_pipe_is_no_error(daemon: Daemon) -> None:
+    params = '{"message": "hi", "count": 100000}'
+    command = [*HUBD, "--home", str(daemon.home), "call", "echo.echo", params]
+    with subprocess.Popen(
+        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as call:
+        assert call.stdout is not None
+        assert call.stderr is not None
+        assert json.loads(call.stdout.readline())["count"] == 1
+        call.stdout.close()
+        assert call.stderr.read() == b""
+        assert call.wait(PATIENCE_SECONDS) == 0
+
+
+def test_a_backup_is_a_whole_private_database_and_replaces_nothing(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    hubd("call", "trouble.write", '{"text": "kept"}', home=daemon.home)
+    copy = tmp_path / "copy.db"
+    assert hubd("backup", str(copy), home=daemon.home).returncode == 0
+    with closing(sqlite3.connect(copy)) as database:
+        assert database.execute("SELECT text FROM trouble_log LIMIT 1").fetchone() == ("kept",)
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    refused(hubd("backup", str(copy), home=daemon.home), 7, "exists")
+    assert hubd("backup", str(copy), "--force", home=daemon.home).returncode == 0
+
+
+def test_doctor_and_check_are_content_with_a_healthy_hub(daemon: Daemon) -> None:
+    for command in ("doctor", "check"):
+        assert hubd(command, home=daemon.home).returncode == 0
+        findings = json.loads(hubd(command, "--json", home=daemon.home).stdout)
+        assert {finding["what"] for finding in findings} >= {"integrity", "migrations of trouble"}
+        assert all(finding["ok"] and finding["detail"] for finding in findings)
+
+
+def test_commands_on_an_empty_home_say_so_and_make_nothing(run: Run, home: Path) -> None:
+    refused(run("check"), 3, "no database")
+    refused(run("backup", "copy.db"), 3, "no database")
+    refused(run("logs"), 3, "no log")
+    doctor = run("doctor")
+    assert (doctor.returncode, "not running" in doctor.stdout) == (0, True)
+    assert not home.exists()
+
+
+def test_what_is_wrong_is_found_by_doctor_and_check_and_told_by_start(run: Run, home: Path) -> None:
+    home.mkdir(mode=0o700)
+    (home / "hub.db").write_bytes(b"this is no database" * 1000)
+    (home / "token").write_text("a-token-others-can-read")
+    (home / "token").chmod(0o644)
+    assert run("check").returncode == 1
+    doctor = run("doctor")
+    assert doctor.returncode == 1
+    assert "FAIL token: others can read" in doctor.stdout
+    refused(run("start"), 5, str(home / "hub.db"))
+    assert status(run)["running"] is False
+
+
+@pytest.mark.parametrize("command", ["start", "run"])
+@pytest.mark.parametrize(
+    ("option", "value", "code", "said"),
+    [
+        ("--port", "70000", 2, "70000"),
+        ("--port", "TAKEN", 5, "cannot be used"),
+        ("--name", "not a word", 2, "not a word"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_in_a_sentence(
+    run: Run, daemon: Daemon, command: str, option: str, value: str, code: int, said: str
+) -> None:
+    taken = daemon.record["ws_url"].rpartition(":")[2]
+    refused(run(command, option, value.replace("TAKEN", taken)), code, said)
+    assert status(run)["running"] is False
