@@ -1,0 +1,1 @@
+"""synapse: the command line that writes itself from the hub's schema."""

@@ -1,0 +1,155 @@
+"""What is remembered of a hub: its whole schema, in one file that is replaced in one step.
+
+A small index first, then every method by itself, so that a call reads only what it needs, however
+many methods the hub has. The file is in the user's own directory and in `marshal`'s format, which
+is a third of the cost of JSON; it can be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MAGIC = b"synapse cache 1\n"
+_LENGTH_BYTES = 8
+
+
+class Cache:
+    """A hub's schema, as it was when the hash was this one."""
+
+    def __init__(self, path: str, index: dict[str, Any], start: int) -> None:
+        self._path = path
+        self._namespaces: dict[str, Any] = index["namespaces"]
+        # Where the first method begins in the file.
+        self._start = start
+        self.hash: str = index["hash"]
+        self.root: str = index["root"]
+        self.version: str = index["version"]
+
+    def has_namespace(self, path: str) -> bool:
+        """Whether there is such a namespace."""
+        return path in self._namespaces and path != ""
+
+    def children(self, path: str) -> list[str]:
+        """The namespaces below one, by one word each; "" and the root's name mean the root."""
+        children: list[str] = self._namespaces[path or self.root]["children"]
+        return children
+
+    def methods(self, path: str) -> list[str]:
+        """The methods that a namespace lists."""
+        entries = self._namespaces[path]["methods"]
+        return [name for name, (description, *_) in entries.items() if description is not None]
+
+    def has_method(self, path: str, name: str) -> bool:
+        """Whether a namespace answers a method, listed or not."""
+        return path in self._namespaces and name in self._namespaces[path]["methods"]
+
+    def describe(self, path: str) -> str:
+        """One line about a namespace."""
+        description: str = self._namespaces[path]["description"]
+        return description
+
+    def describe_method(self, path: str, name: str) -> str:
+        """One line about a method."""
+        description: str = self._namespaces[path]["methods"][name][0] or ""
+        return description
+
+    def method(self, path: str, name: str) -> dict[str, Any]:
+        """The schema of one method."""
+        _, offset, length = self._namespaces[path]["methods"][name]
+        return self._read(offset, length)
+
+    def namespace(self, path: str) -> dict[str, Any]:
+        """The schema of a namespace without its methods."""
+        return self._read(*self._namespaces[path]["rest"])
+
+    def paths(self) -> list[str]:
+        """Every namespace there is."""
+        return list(self._namespaces)
+
+    def _read(self, offset: int, length: int) -> dict[str, Any]:
+        with open(self._path, "rb") as file:
+            file.seek(self._start + offset)
+            schema: dict[str, Any] = marshal.loads(file.read(length))
+            return schema
+
+
+def cache_path(directory: str, hub: str = "") -> str:
+    """The file for the local hub, or for a remote one by its address."""
+    safe = "".join(char if char.isalnum() or char in ".-" else "_" for char in hub)
+    return os.path.join(directory, f"{safe or 'local'}.{sys.implementation.cache_tag}")
+
+
+def load(path: str) -> Cache | None:
+    """What is remembered, or None: nothing, or nothing that can be read."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                return None
+            size = int.from_bytes(file.read(_LENGTH_BYTES), "big")
+            index = marshal.loads(file.read(size))
+        return Cache(path, index, len(MAGIC) + _LENGTH_BYTES + size)
+    except (OSError, EOFError, ValueError, TypeError, KeyError):
+        return None
+
+
+def store(path: str, root: str, version: str, schemas: dict[str, dict[str, Any]]) -> Cache:
+    """Remember a hub's schemas, given by namespace.
+
+    Raises:
+        OSError: The cache cannot be written.
+    """
+    blobs: list[bytes] = []
+    position = 0
+
+    def add(value: Any) -> tuple[int, int]:
+        nonlocal position
+        blob = marshal.dumps(value)
+        blobs.append(blob)
+        place = (position, len(blob))
+        position += len(blob)
+        return place
+
+    own = {entry["name"] for entry in schemas[root]["methods"]}
+    # What every namespace answers though only the root lists it.
+    universal = [
+        (entry["name"], *add(entry))
+        for entry in schemas[root]["methods"]
+        if entry["name"] in ("schema", "hash", "resolve_handle")
+    ]
+    namespaces: dict[str, Any] = {}
+    for name, schema in schemas.items():
+        methods: dict[str, Any] = {
+            entry["name"]: (entry["description"], *add(entry)) for entry in schema["methods"]
+        }
+        resolves = bool(schema.get("children") or schema["handles"])
+        for method, offset, length in universal:
+            if method in own and (method != "resolve_handle" or resolves):
+                methods.setdefault(method, (None, offset, length))
+        namespaces[name] = {
+            "description": schema["description"],
+            "children": [child["namespace"] for child in schema.get("children", [])],
+            "methods": methods,
+            "rest": add({key: value for key, value in schema.items() if key != "methods"}),
+        }
+    index = marshal.dumps(
+        {
+            "hash": schemas[root]["hash"],
+            "root": root,
+            "version": version,
+            "namespaces": namespaces,
+        }
+    )
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    temporary = f"{path}.{os.getpid()}"
+    with open(temporary, "wb") as file:
+        file.write(MAGIC + len(index).to_bytes(_LENGTH_BYTES, "big") + index + b"".join(blobs))
+    os.replace(temporary, path)
+    found = load(path)
+    assert found is not None
+    return found

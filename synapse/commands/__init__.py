@@ -1,0 +1,1 @@
+"""`synapse self …`: what belongs to synapse and not to any hub."""

@@ -1,0 +1,182 @@
+"""Completion, answered from the cached schema: the shell asks by running `synapse` itself.
+
+Prints one candidate a line, with a description after a tab. Never starts a daemon, never takes
+long: live values are asked for within a fraction of a second or left out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hubd.wire.defaults import Paths
+from synapse.cache import cache_path, load
+from synapse.errors import CommandError
+from synapse.invocation import BUILT_IN, OPTIONS, OUTPUTS, SHORT, Invocation, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from synapse.cache import Cache
+
+    Candidates = list[tuple[str, str]]
+
+# The shell's script sets this; the arguments are then the words typed so far.
+VARIABLE = "_SYNAPSE_COMPLETE"
+LIVE_SECONDS = 0.15
+
+BUILT_INS = ("status", "doctor", "schema", "cache", "completion", "version")
+
+
+def answer(words: list[str]) -> int:
+    """Print the candidates for the last word."""
+    *before, current = words or [""]
+    paths = Paths(_home(before))
+    cache = load(cache_path(paths.cache))
+    found = _candidates(before, current, cache, paths) if cache else _built_ins(before)
+    lines = [f"{name}\t{text}\n" for name, text in found if name.startswith(current)]
+    sys.stdout.write("".join(lines))
+    return 0
+
+
+def _candidates(before: list[str], current: str, cache: Cache, paths: Paths) -> Candidates:
+    if BUILT_IN in before[:1]:
+        return _built_ins(before)
+    previous = before[-1] if before else ""
+    option = SHORT.get(previous, previous)
+    if option == "--output":
+        return [(name, "") for name in OUTPUTS]
+    try:
+        # The flag whose value is being typed has none yet.
+        given = split(before[:-1] if previous.startswith("--") else before, cache)
+    except CommandError:
+        return []
+    if not given.method:
+        return _options() if current.startswith("-") else _words(given, cache)
+    schema = cache.method(".".join(given.path), given.method)
+    name = previous[2:].replace("-", "_")
+    properties = schema["params"].get("properties", {})
+    if previous.startswith("--") and name in properties:
+        values = _values(name, schema, cache, paths)
+        if values is not None:
+            return values
+    if option in OPTIONS and OPTIONS[option] and name not in properties:
+        return []
+    return _flags(schema, before) + _options()
+
+
+def _words(given: Invocation, cache: Cache) -> Candidates:
+    """The namespaces and methods that may come next."""
+    path = ".".join(given.path)
+    found: Candidates = []
+    if not path:
+        found = [(cache.root, cache.describe(cache.root)), (BUILT_IN, "synapse itself")]
+    if path != cache.root:
+        for name in cache.children(path):
+            found.append((name, cache.describe(f"{path}.{name}" if path else name)))
+    if path:
+        found += [(name, cache.describe_method(path, name)) for name in cache.methods(path)]
+    return found
+
+
+def _flags(schema: dict[str, Any], before: list[str]) -> Candidates:
+    """The parameters that were not given yet."""
+    used = {word.partition("=")[0] for word in before}
+    found: Candidates = []
+    for name, entry in schema["params"].get("properties", {}).items():
+        flag = "--" + name.replace("_", "-")
+        text = entry.get("description", "").partition("\n")[0]
+        kinds = [entry.get("type"), *(part.get("type") for part in entry.get("anyOf", ()))]
+        if flag not in used or "array" in kinds:
+            found.append((flag, text))
+        if "boolean" in kinds and f"--no-{flag[2:]}" not in used:
+            found.append((f"--no-{flag[2:]}", text))
+    return found
+
+
+def _values(name: str, schema: dict[str, Any], cache: Cache, paths: Paths) -> Candidates | None:
+    """The values of a parameter; None if it takes none, because it is a flag."""
+    root = schema["params"]
+    kinds = _variants(root["properties"][name], root)
+    if kinds and all(entry.get("type") in ("boolean", "null") for entry in kinds):
+        return None
+    listed = [str(value) for entry in kinds for value in entry.get("enum", ())]
+    listed += [str(entry["const"]) for entry in kinds if "const" in entry]
+    lister = schema.get("annotations", {}).get("completes", {}).get(name)
+    if lister:
+        listed += _live(name, lister, cache, paths)
+    return [(value, "") for value in listed]
+
+
+def _variants(schema: dict[str, Any], root: dict[str, Any]) -> list[dict[str, Any]]:
+    if "$ref" in schema:
+        target: Any = root
+        for part in schema["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        return _variants(target, root)
+    union = schema.get("anyOf") or schema.get("oneOf")
+    if union:
+        return [flat for entry in union for flat in _variants(entry, root)]
+    return [schema]
+
+
+def _live(name: str, method: str, cache: Cache, paths: Paths) -> list[str]:
+    """The values that the hub lists right now; none if it does not answer at once."""
+    from time import monotonic
+
+    from synapse.client import UnixConnection, item_of, request
+
+    found: list[str] = []
+    deadline = monotonic() + LIVE_SECONDS
+    try:
+        connection = UnixConnection(paths.socket, LIVE_SECONDS)
+        connection.send(request(cache.root, method, "{}"))
+        while (left := deadline - monotonic()) > 0:
+            connection.set_timeout(left)
+            item = item_of(connection.receive())
+            if item and item["type"] == "data":
+                found += _named(name, item["content"])
+            elif item and item["type"] in ("done", "error"):
+                break
+    except (CommandError, OSError):
+        return found
+    return found
+
+
+def _named(name: str, content: Any) -> list[str]:
+    """The values of one event: the field of that name, in itself or in the list it holds."""
+    if isinstance(content, str):
+        return [content]
+    if not isinstance(content, dict):
+        return []
+    for field in (name, "name", "id"):
+        if isinstance(content.get(field), str):
+            return [content[field]]
+    lists = [value for value in content.values() if isinstance(value, list)]
+    return [value for entry in lists for part in entry for value in _named(name, part)]
+
+
+def _options() -> Candidates:
+    return [(name, "") for name in OPTIONS]
+
+
+def _built_ins(before: list[str]) -> Candidates:
+    if not before:
+        return [(BUILT_IN, "synapse itself")]
+    if before == [BUILT_IN]:
+        return [(name, "") for name in BUILT_INS]
+    if before[1:] == ["completion"]:
+        return [("show", ""), ("install", "")]
+    if len(before) == 3 and before[1] == "completion":
+        return [("bash", ""), ("zsh", ""), ("fish", "")]
+    return []
+
+
+def _home(words: list[str]) -> str | None:
+    for position, word in enumerate(words):
+        if word == "--home" and position + 1 < len(words):
+            return words[position + 1]
+        if word.startswith("--home="):
+            return word.removeprefix("--home=")
+    return os.environ.get("HUBD_HOME")

@@ -1,0 +1,258 @@
+"""The full way: any hub, any output, help, a schema that may have to be fetched first."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from synapse import hubs, refresh
+from synapse.cache import load
+from synapse.client import request
+from synapse.context import caller_context, new_sources
+from synapse.errors import CommandError, NoDaemon, UsageError
+from synapse.invocation import OUTPUTS, Invocation, own_options, split
+from synapse.params import parse
+
+if TYPE_CHECKING:
+    from synapse.cache import Cache
+    from synapse.client import Connection
+    from synapse.hubs import Hub
+    from synapse.render import Renderer
+
+
+def run(argv: list[str]) -> int:
+    """Do a command; returns its exit status.
+
+    Raises:
+        CommandError: It failed, or was wrong.
+    """
+    return _Command(argv).run()
+
+
+class _Command:
+    """One command line on its way to a hub."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self._argv = argv
+        self._options = own_options(argv)
+        self._hub: Hub = hubs.chosen(self._options)
+        # None until something needs the hub itself.
+        self._connection: Connection | None = None
+        # Whether the cache is known to be what the hub is now.
+        self._is_current = False
+        self._status = 0
+
+    def run(self) -> int:
+        if self._options.flag("--version") and not _has_words(self._argv):
+            from hubd import __version__
+
+            sys.stdout.write(f"synapse {__version__}\n")
+            return 0
+        if _first_word(self._argv) == "self":
+            return self._built_in()
+        cache = self._cache()
+        try:
+            return self._with(cache)
+        except UsageError as problem:
+            # Perhaps it is only unknown to an old cache.
+            fresh = self._fresh_cache(cache)
+            if fresh is None:
+                raise self._with_help(problem, cache) from None
+            try:
+                return self._with(fresh)
+            except UsageError as still:
+                raise self._with_help(still, fresh) from None
+
+    def _with(self, cache: Cache) -> int:
+        """The command as this schema understands it."""
+        found = split(self._argv, cache)
+        if found.flag("--output") and found.output not in OUTPUTS:
+            raise UsageError(f"--output must be one of {', '.join(OUTPUTS)}")
+        if found.flag("--help") or not found.method:
+            return self._describe(cache, found)
+        from synapse.tree import build
+
+        def execute(tokens: list[str]) -> None:
+            self._status = self._call(cache, found, tokens)
+
+        words = [*found.path, found.method, *found.tokens]
+        build(cache, found, execute)(words, standalone_mode=False)
+        return self._status
+
+    def _call(self, cache: Cache, found: Invocation, tokens: list[str]) -> int:
+        path = ".".join(found.path)
+        schema = cache.method(path, found.method)
+        if found.flag("--schema"):
+            return _print_json(schema)
+        params = parse(
+            tokens,
+            schema["params"],
+            new_sources(),
+            aliases=schema.get("annotations", {}).get("aliases"),
+            base=found.value("--params"),
+        )
+        target = f"{path}.{found.method}"
+        if found.flag("--dry-run"):
+            needs_context = schema.get("annotations", {}).get("needs_context")
+            context = json.dumps({"cwd": caller_context()["cwd"]}) if needs_context else ""
+            message = request(cache.root, target, json.dumps(params, ensure_ascii=False), context)
+            sys.stdout.write(message.decode() + "\n")
+            return 0
+        from synapse.run import Retry, call
+
+        renderer = choose_renderer(found, schema)
+        try:
+            return call(
+                self._connect(), cache.root, target, params, schema, found, renderer, cache.hash
+            )
+        except Retry:
+            if self._is_current:
+                raise CommandError("the hub keeps changing; try again") from None
+            self._hang_up()
+            return self._with(self._refreshed())
+
+    def _describe(self, cache: Cache, found: Invocation) -> int:
+        """Help, or the schema, of what the words name."""
+        from synapse import help as helping
+
+        path = ".".join(found.path)
+        if found.flag("--schema"):
+            whole = cache.namespace(path or cache.root)
+            names = cache.methods(path or cache.root)
+            methods = [cache.method(path or cache.root, name) for name in names]
+            return _print_json({**whole, "methods": methods})
+        if found.method:
+            text = helping.method_help(cache, path, found.method)
+        elif path:
+            text = helping.namespace_help(cache, path)
+        else:
+            text = helping.root_help(cache)
+        sys.stdout.write(text + "\n")
+        return 0
+
+    def _built_in(self) -> int:
+        from synapse.tree import build
+
+        position = self._argv.index("self")
+        app = build(None, Invocation(), lambda tokens: None)
+        words = ["self", *_without_hub_options(self._argv[position + 1 :])]
+        status = app(words, standalone_mode=False, obj=self._hub)
+        return status if isinstance(status, int) else 0
+
+    # -- the schema --------------------------------------------------------------------------
+
+    def _cache(self) -> Cache:
+        """What is remembered, or, where nothing is, what the hub says."""
+        return load(self._hub.cache_file) or self._refreshed()
+
+    def _refreshed(self) -> Cache:
+        cache = refresh.current(self._hub, self._connect())
+        self._is_current = True
+        return cache
+
+    def _fresh_cache(self, cache: Cache) -> Cache | None:
+        """A newer schema, if the hub can be asked and has one."""
+        if self._is_current:
+            return None
+        try:
+            self._connection = self._connection or self._hub.connect_if_running()
+            if self._connection is None:
+                return None
+            fresh = self._refreshed()
+        except NoDaemon:
+            return None
+        return fresh if fresh.hash != cache.hash else None
+
+    def _with_help(self, problem: UsageError, cache: Cache) -> UsageError:
+        """A missing parameter is answered with the help of the method."""
+        if problem.show_help:
+            from synapse import help as helping
+
+            found = split(self._argv, cache)
+            text = helping.method_help(cache, ".".join(found.path), found.method)
+            sys.stderr.write(text + "\n\n")
+        return problem
+
+    # -- the connection ----------------------------------------------------------------------
+
+    def _connect(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._hub.connect()
+        return self._connection
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def choose_renderer(found: Invocation, schema: dict[str, Any]) -> Renderer:
+    """Who shows the events of this call."""
+    from synapse.render import plain
+
+    fields = (found.value("--fields") or "").replace(" ", "").split(",")
+    chosen = [field for field in fields if field] or None
+    output = found.output
+    if found.flag("--items"):
+        return plain.Items()
+    if output == "auto":
+        output = "table" if sys.stdout.isatty() else "ndjson"
+    if output == "ndjson":
+        return plain.Lines(chosen)
+    if output == "json":
+        return plain.Document(streaming=schema["streaming"], fields=chosen)
+    if output == "raw":
+        return plain.Raw(chosen)
+    from synapse.render import human
+
+    hint = schema.get("annotations", {}).get("render")
+    view = human.for_hint(hint, streaming=schema["streaming"])
+    return human.Picked(view, chosen) if chosen else view
+
+
+def refresh_quietly(connection: Connection) -> None:
+    """Remember the local hub as it is now; a failure only costs time later."""
+    hub = hubs.chosen(own_options(sys.argv[1:]))
+    try:
+        refresh.refresh(hub, connection)
+    except CommandError:
+        return
+
+
+def _print_json(value: object) -> int:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    return 0
+
+
+def _has_words(argv: list[str]) -> bool:
+    return _first_word(argv) is not None
+
+
+def _first_word(argv: list[str]) -> str | None:
+    """The first word that is neither an option of ours nor the value of one."""
+    from synapse.invocation import OPTIONS, SHORT
+
+    position = 0
+    while position < len(argv):
+        name = argv[position].partition("=")[0]
+        if not argv[position].startswith("-"):
+            return argv[position]
+        takes_value = OPTIONS.get(SHORT.get(name, name), False) and "=" not in argv[position]
+        position += 2 if takes_value else 1
+    return None
+
+
+def _without_hub_options(words: list[str]) -> list[str]:
+    """The words of a built-in command; what says which hub is meant was read already."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        name = word.partition("=")[0]
+        if skip:
+            skip = False
+        elif name in ("--hub", "--home", "--token", "--token-file"):
+            skip = "=" not in word
+        elif name != "--no-autostart":
+            kept.append(word)
+    return kept

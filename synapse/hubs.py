@@ -1,0 +1,161 @@
+"""Which hub is meant, and how to reach it: the local one, or a remote one by name or address."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from hubd.wire.defaults import Paths
+from synapse.cache import cache_path
+from synapse.client import UnixConnection
+from synapse.errors import CommandError, NoDaemon, UsageError, did_you_mean
+from synapse.invocation import HUB_VARIABLE
+
+if TYPE_CHECKING:
+    from synapse.client import Connection
+    from synapse.invocation import Invocation
+
+TOKEN_VARIABLE = "SYNAPSE_TOKEN"
+# A start takes half a second; the daemon's own limit is twenty.
+START_SECONDS = 30
+
+
+class LocalHub:
+    """The daemon of this user."""
+
+    def __init__(self, home: str | None, *, autostart: bool) -> None:
+        self.paths = Paths(home)
+        self.address = self.paths.socket
+        self.cache_file = cache_path(self.paths.cache)
+        self._home = home
+        self._autostart = autostart
+
+    def connect(self, timeout: float | None = None) -> UnixConnection:
+        """A connection, to a daemon that is started if need be.
+
+        Raises:
+            NoDaemon: There is none, and none may or can be started.
+        """
+        try:
+            return UnixConnection(self.address, timeout)
+        except NoDaemon:
+            if not self._autostart:
+                raise
+        self._start()
+        return UnixConnection(self.address, timeout)
+
+    def connect_if_running(self, timeout: float | None = None) -> UnixConnection | None:
+        """A connection to a daemon that runs already, if one does."""
+        try:
+            return UnixConnection(self.address, timeout)
+        except NoDaemon:
+            return None
+
+    def _start(self) -> None:
+        home = ["--home", os.path.abspath(self._home)] if self._home else []
+        # -P: what lies in the current directory is not imported in place of the daemon.
+        command = [sys.executable, "-P", "-m", "hubd", "start", *home]
+        try:
+            result = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=START_SECONDS,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise NoDaemon("the daemon did not start in time", hint="See: hubd logs") from None
+        if result.returncode:
+            lines = result.stderr.strip().splitlines() or ["hubd start failed"]
+            hint = lines[1].strip() if len(lines) > 1 else ""
+            raise CommandError(
+                f"the daemon could not be started: {lines[0].removeprefix('hubd: ')}",
+                hint=hint,
+                status=5,
+            )
+
+
+class RemoteHub:
+    """A hub at a WebSocket address."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self.paths = Paths(None)
+        self.address = url
+        self.cache_file = cache_path(self.paths.cache, url)
+        self._token = token
+
+    def connect(self, timeout: float | None = None) -> Connection:
+        """A connection.
+
+        Raises:
+            NoDaemon: Nobody answers.
+            CommandError: The token is missing or wrong.
+        """
+        from synapse.remote import WebSocketConnection
+
+        return WebSocketConnection(self.address, self._token, timeout)
+
+    def connect_if_running(self, timeout: float | None = None) -> Connection | None:
+        """A connection, if the hub answers."""
+        try:
+            return self.connect(timeout)
+        except NoDaemon:
+            return None
+
+
+Hub = LocalHub | RemoteHub
+
+
+def chosen(options: Invocation) -> Hub:
+    """The hub that the options, the environment and the configuration name.
+
+    Raises:
+        UsageError: The name is unknown, or the configuration is broken.
+    """
+    named = options.value("--hub") or os.environ.get(HUB_VARIABLE)
+    if not named:
+        return LocalHub(options.value("--home"), autostart=not options.flag("--no-autostart"))
+    entry: dict[str, Any] = {"url": named}
+    if "://" not in named:
+        entry = _configured(named, Paths(options.value("--home")))
+    url = str(entry["url"])
+    if not url.startswith(("ws://", "wss://")):
+        raise UsageError(f"the hub's address {url!r} must begin with ws:// or wss://")
+    return RemoteHub(url, _token(options, entry))
+
+
+def _configured(name: str, paths: Paths) -> dict[str, Any]:
+    """A hub by its name in the configuration file: `[hubs.NAME]` with `url` and `token_file`."""
+    import tomllib
+
+    try:
+        with open(paths.config, "rb") as file:
+            hubs = tomllib.load(file).get("hubs", {})
+    except FileNotFoundError:
+        hubs = {}
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{paths.config} cannot be read: {error}") from None
+    if name not in hubs or "url" not in hubs[name]:
+        raise UsageError(
+            f"no hub '{name}' in {paths.config}",
+            hint=did_you_mean(name, list(hubs)) or "Add [hubs.NAME] with a url there",
+        )
+    entry: dict[str, Any] = hubs[name]
+    return entry
+
+
+def _token(options: Invocation, entry: dict[str, Any]) -> str | None:
+    """The token from where the user put it; files and variables do not show in `ps`."""
+    if options.value("--token"):
+        return options.value("--token")
+    name = options.value("--token-file") or entry.get("token_file")
+    if not name:
+        return os.environ.get(TOKEN_VARIABLE) or entry.get("token")
+    try:
+        with open(os.path.expanduser(str(name)), encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError as error:
+        raise UsageError(f"the token file {name} cannot be read: {error.strerror}") from None

@@ -1,0 +1,70 @@
+"""A hub over WebSocket, for `--hub ws://…`."""
+
+from __future__ import annotations
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.sync.client import connect
+
+from synapse.errors import CommandError, NoDaemon
+
+OPEN_SECONDS = 10.0
+
+
+class WebSocketConnection:
+    """One message a text frame."""
+
+    def __init__(self, url: str, token: str | None, timeout: float | None = None) -> None:
+        """Connect.
+
+        Raises:
+            NoDaemon: Nobody answers.
+            CommandError: We may not.
+        """
+        self._timeout = timeout
+        headers = {"Authorization": f"Bearer {token}"} if token else None
+        try:
+            self._socket = connect(
+                url,
+                additional_headers=headers,
+                compression=None,
+                max_size=None,
+                open_timeout=timeout or OPEN_SECONDS,
+                proxy=None,
+            )
+        except InvalidStatus as error:
+            answer = error.response
+            said = (answer.body or b"").decode(errors="replace").strip()
+            message = f"{url} refused the connection ({answer.status_code})"
+            raise CommandError(
+                f"{message}: {said}" if said else message,
+                hint="Give the hub's token with --token-file" if answer.status_code == 401 else "",
+                status=4,
+            ) from None
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            raise NoDaemon(f"no hub answers at {url} ({error})") from None
+
+    def send(self, message: bytes) -> None:
+        """Send one message."""
+        self._socket.send(message, text=True)
+
+    def receive(self) -> bytes:
+        """The next message."""
+        try:
+            message = self._socket.recv(self._timeout, decode=False)
+        except ConnectionClosed:
+            raise NoDaemon("the hub went away in the middle of the call") from None
+        assert isinstance(message, bytes)
+        return message
+
+    @property
+    def has_more(self) -> bool:
+        """Not known here."""
+        return False
+
+    def set_timeout(self, seconds: float | None) -> None:
+        """How long one wait may take."""
+        self._timeout = seconds
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()

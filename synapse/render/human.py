@@ -1,0 +1,266 @@
+"""Output for people: Rich, by the method's hint, else by the shape of the events.
+
+The only file that draws. Text from the hub may be a model's: control sequences never reach the
+terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from synapse.render.plain import pick, text_of
+
+# Escape sequences whole, then every control character but tab and newline.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+# A table is drawn when this many rows are there; until then their widths are unknown.
+MAX_TABLE_ROWS = 5000
+
+
+def clean(text: str) -> str:
+    """Text without anything that a terminal would obey."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", text))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """The terminal, with what the user has said about colour and width."""
+    return Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False, markup=False)
+
+
+class Human:
+    """What all views share: progress on stderr."""
+
+    def __init__(self) -> None:
+        self.console = console()
+        self._progress: Progress | None = None
+        self._task: Any = None
+
+    def item(self, item: dict[str, Any]) -> None:
+        """Views look at events only."""
+
+    def event(self, content: Any) -> None:
+        """Show one event as it comes."""
+        self.console.print(view(content))
+
+    def progress(self, message: str, percentage: float | None) -> None:
+        """A bar, or a line where there is no terminal to draw it on."""
+        if not sys.stderr.isatty():
+            return
+        if self._progress is None:
+            columns = (TextColumn("{task.description}"), BarColumn())
+            self._progress = Progress(*columns, console=console(stderr=True), transient=True)
+            self._task = self._progress.add_task("", total=100.0)
+            self._progress.start()
+        self._progress.update(self._task, description=clean(message), completed=percentage or 0.0)
+
+    def idle(self) -> None:
+        """Nothing is held back."""
+
+    def pause(self) -> None:
+        """Take the bar away."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self.pause()
+
+
+class Rows(Human):
+    """A table of all events, or one view each where they are too many or too different."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._events: list[dict[str, Any]] = []
+        # Set when the events come slowly: then each is shown at once.
+        self._live = False
+
+    def event(self, content: Any) -> None:
+        """Keep it for the table, unless there is no time to wait for the others."""
+        if isinstance(content, dict) and not self._live and len(self._events) < MAX_TABLE_ROWS:
+            self._events.append(content)
+        else:
+            self._draw()
+            self.console.print(Text(short(content)))
+
+    def idle(self) -> None:
+        """Show what there is, and everything else as it comes."""
+        self._live = self._live or bool(self._events)
+        self._draw()
+
+    def pause(self) -> None:
+        """Show what is there before a question."""
+        super().pause()
+        self._draw()
+
+    def close(self) -> None:
+        """Draw."""
+        super().close()
+        self._draw()
+
+    def _draw(self) -> None:
+        events, self._events = self._events, []
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for event in events:
+            groups.setdefault(str(event.get("type", "")), []).append(event)
+        for name, rows in groups.items():
+            if len(groups) > 1:
+                self.console.print(Text(name, style="bold"))
+            self.console.print(view(rows[0]) if len(rows) == 1 else table(rows))
+
+
+class Words(Human):
+    """The text of the events, one after the other."""
+
+    def event(self, content: Any) -> None:
+        """The text, or the usual view."""
+        text = text_of(content)
+        self.console.print(view(content) if text is None else Text(clean(text)))
+
+
+class Chat(Human):
+    """A conversation as it is written: deltas join up, everything else is a line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._in_text = False
+
+    def event(self, content: Any) -> None:
+        """Text goes on where it stopped; other events are a dim line."""
+        event = content.get("event", content) if isinstance(content, dict) else content
+        kind = str(event.get("type", "")) if isinstance(event, dict) else ""
+        text = text_of(event)
+        if text is not None and ("delta" in kind or "content" in kind):
+            self.console.print(Text(clean(text)), end="" if "delta" in kind else "\n")
+            self._in_text = "delta" in kind
+            return
+        if self._in_text:
+            self.console.print()
+            self._in_text = False
+        self.console.print(Text(f"· {kind} {short(event)}", style="dim"))
+
+    def close(self) -> None:
+        """End the last line."""
+        if self._in_text:
+            self.console.print()
+        super().close()
+
+
+class Branches(Human):
+    """A tree of nodes by their parents, where the events have them; else its text."""
+
+    def event(self, content: Any) -> None:
+        """Draw the nodes."""
+        nodes = content.get("nodes") if isinstance(content, dict) else None
+        if not nodes:
+            text = text_of(content)
+            self.console.print(view(content) if text is None else Text(clean(text)))
+            return
+        top = Tree(Text(clean(str(content.get("tree_id", "")))))
+        branches: dict[str | None, Tree] = {None: top}
+        for node in nodes:
+            label = node.get("summary") or text_of(node.get("data", {})) or node.get("id", "")
+            above = branches.get(node.get("parent"), top)
+            branches[node.get("id")] = above.add(Text(clean(str(label)).replace("\n", "↵")))
+        self.console.print(top)
+
+
+class Picked:
+    """Some fields only, shown by another view."""
+
+    def __init__(self, view: Human, fields: list[str]) -> None:
+        self._view = view
+        self._fields = fields
+
+    def item(self, item: dict[str, Any]) -> None:
+        """Not looked at."""
+
+    def event(self, content: Any) -> None:
+        """The fields that were asked for."""
+        self._view.event(pick(content, self._fields))
+
+    def progress(self, message: str, percentage: float | None) -> None:
+        """As the view does."""
+        self._view.progress(message, percentage)
+
+    def idle(self) -> None:
+        """As the view does."""
+        self._view.idle()
+
+    def pause(self) -> None:
+        """As the view does."""
+        self._view.pause()
+
+    def close(self) -> None:
+        """As the view does."""
+        self._view.close()
+
+
+def view(content: Any) -> Any:
+    """One event: its fields below each other."""
+    if not isinstance(content, dict):
+        return Text(clean(value_text(content)))
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in content.items():
+        if name != "type" or len(content) == 1:
+            grid.add_row(clean(name), Text(clean(value_text(value))))
+    return grid
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    """Several events: a row each."""
+    names = [name for name in dict.fromkeys(key for row in rows for key in row) if name != "type"]
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        numeric = all(isinstance(row.get(name), int | float) for row in rows)
+        side: Any = "right" if numeric else "left"
+        drawn.add_column(clean(name), justify=side, overflow="ellipsis", no_wrap=True)
+    for row in rows:
+        drawn.add_row(*(Text(clean(value_text(row.get(name)))) for name in names))
+    return drawn
+
+
+def value_text(value: Any) -> str:
+    """A value for a person."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(entry, str | int | float) for entry in value):
+        return ", ".join(map(str, value))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def short(event: Any) -> str:
+    """The fields of an event on one line."""
+    if not isinstance(event, dict):
+        return clean(str(event))
+    fields = (f"{name}={value_text(value)}" for name, value in event.items() if name != "type")
+    line = clean(" ".join(fields)).replace("\n", "↵")
+    return line if len(line) <= 200 else f"{line[:199]}…"
+
+
+def for_hint(hint: str | None, *, streaming: bool) -> Human:
+    """The view for a method."""
+    views: dict[str, type[Human]] = {
+        "table": Rows,
+        "text": Words,
+        "chat": Chat,
+        "tree": Branches,
+    }
+    if hint in views:
+        return views[hint]()
+    return Rows() if streaming else Human()

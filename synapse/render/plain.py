@@ -1,0 +1,114 @@
+"""Output for programs: JSON on stdout and nothing else; progress, if anybody watches, on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+class Lines:
+    """One compact JSON object an event, one event a line."""
+
+    def __init__(self, fields: list[str] | None = None) -> None:
+        self._fields = fields
+
+    def item(self, item: dict[str, Any]) -> None:
+        """Only the events are shown."""
+
+    def event(self, content: Any) -> None:
+        """A line."""
+        self._line(pick(content, self._fields) if self._fields else content)
+
+    def progress(self, message: str, percentage: float | None) -> None:
+        """A line on stderr, where a person is looking."""
+        if sys.stderr.isatty():
+            share = "" if percentage is None else f" {percentage:.0f} %"
+            sys.stderr.write(f"{message}{share}\n")
+
+    def idle(self) -> None:
+        """Nothing is held back."""
+
+    def pause(self) -> None:
+        """What was written so far must be seen before the question."""
+        sys.stdout.flush()
+
+    def close(self) -> None:
+        """Everything is written."""
+        sys.stdout.flush()
+
+    def _line(self, value: Any) -> None:
+        sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+        sys.stdout.flush()
+
+
+class Items(Lines):
+    """Whole stream items, one a line."""
+
+    def item(self, item: dict[str, Any]) -> None:
+        """A line."""
+        self._line(item)
+
+    def event(self, content: Any) -> None:
+        """Shown already."""
+
+    def progress(self, message: str, percentage: float | None) -> None:
+        """Shown already."""
+
+
+class Document(Lines):
+    """One JSON document: the object of a method with one event, the array of a stream."""
+
+    def __init__(self, *, streaming: bool, fields: list[str] | None = None) -> None:
+        super().__init__(fields)
+        self._streaming = streaming
+        self._events: list[Any] = []
+
+    def event(self, content: Any) -> None:
+        """Kept until the end."""
+        self._events.append(pick(content, self._fields) if self._fields else content)
+
+    def close(self) -> None:
+        """The document."""
+        if self._streaming:
+            self._line(self._events)
+        elif self._events:
+            self._line(self._events[0])
+
+
+class Raw(Lines):
+    """The text of each event as it is, for events that have one."""
+
+    def event(self, content: Any) -> None:
+        """The text, or the event as JSON."""
+        text = text_of(content)
+        if text is None:
+            super().event(content)
+        else:
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            sys.stdout.flush()
+
+
+def text_of(content: Any) -> str | None:
+    """The one text that an event is about."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        for name in ("render", "text", "content", "line", "message", "value", "handle"):
+            if isinstance(content.get(name), str):
+                return str(content[name])
+    return None
+
+
+def pick(content: Any, fields: list[str]) -> dict[str, Any]:
+    """Some fields of an event; dots reach inside, what is not there is null."""
+    picked: dict[str, Any] = {}
+    for field in fields:
+        value = content
+        for part in field.split("."):
+            if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+                value = value[int(part)]
+            else:
+                value = value.get(part) if isinstance(value, dict) else None
+        picked[field] = value
+    return picked
