@@ -49,13 +49,13 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
         HubError: It cannot start; the message is one sentence for the user.
     """
     instance.prepare_directories(settings.paths)
-    with instance.exclusive(settings.paths):
-        try:
+    try:
+        with instance.exclusive(settings.paths):
             log.set_up(Path(settings.paths.log), level=settings.log_level, to_stderr=not detached)
             asyncio.run(_Daemon(settings, options, detached=detached).serve())
-        except OSError as error:
-            where = error.filename or settings.paths.data
-            raise StartupFailed(f"{where} cannot be used: {error.strerror or error}") from error
+    except OSError as error:
+        where = error.filename or settings.paths.data
+        raise StartupFailed(f"{where} cannot be used: {error.strerror or error}") from error
 
 
 class _Daemon:

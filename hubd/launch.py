@@ -5,9 +5,8 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from hubd import __version__, instance, local
 from hubd.errors import HubError, StartupFailed, Timeout, Unavailable
@@ -58,25 +57,24 @@ def start(paths: Paths, options: list[str], directory: str | None = None) -> boo
     """
     if info(paths):
         return False
-    with tempfile.TemporaryFile() as said:
-        child = _spawn(options, directory, said)
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            code = child.poll()
-            if code is not None and code != CONFLICT:
-                raise _failure(said, code)
-            if answer := info(paths):
-                if answer["pid"] != child.pid:
-                    # Ours still waits for the lock, and would take it after a `hubd stop`.
-                    child.kill()
-                    child.wait()
-                    return False
-                return True
-            # Of several starts at once one wins, and the others wait for the winner; but it may
-            # fail, or have been one that was just stopping.
-            if code == CONFLICT and not instance.is_locked(paths):
-                child = _spawn(options, directory, said)
-            time.sleep(PAUSE_SECONDS)
+    child = _spawn(options, directory)
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        code = child.poll()
+        if code is not None and code != CONFLICT:
+            raise _failure(child, code)
+        if answer := info(paths):
+            if answer["pid"] != child.pid:
+                # Ours still waits for the lock, and would take it after a `hubd stop`.
+                child.kill()
+                child.wait()
+                return False
+            return True
+        # Of several starts at once one wins, and the others wait for the winner; but it may
+        # fail, or have been one that was just stopping.
+        if code == CONFLICT and not instance.is_locked(paths):
+            child = _spawn(options, directory)
+        time.sleep(PAUSE_SECONDS)
     raise StartupFailed(
         f"hubd does not answer {START_SECONDS:g} s after its start", suggestion="See: hubd logs"
     )
@@ -145,23 +143,23 @@ def restart(paths: Paths, options: list[str] | None) -> None:
         start(paths, options)
 
 
-def _spawn(options: list[str], directory: str | None, said: IO[bytes]) -> subprocess.Popen[bytes]:
-    said.truncate(0)
+def _spawn(options: list[str], directory: str | None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         # -P: what lies in the current directory is not imported in place of our own modules.
         [sys.executable, "-P", "-m", "hubd", "run", "--detached", *options],
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=said,
+        # The daemon writes to it only until it is ready, and never more than a pipe holds.
+        stderr=subprocess.PIPE,
         start_new_session=True,
     )
 
 
-def _failure(said: IO[bytes], status: int) -> StartupFailed:
+def _failure(child: subprocess.Popen[bytes], status: int) -> StartupFailed:
     """What the process said before it exited."""
-    said.seek(0)
-    lines = said.read().decode(errors="replace").strip().splitlines()
+    assert child.stderr is not None
+    lines = child.stderr.read().decode(errors="replace").strip().splitlines()
     message = lines[0].removeprefix("hubd: ") if lines else f"hubd exited with status {status}"
     advice = lines[1].strip() if len(lines) == 2 else "See: hubd logs"
     return StartupFailed(message, suggestion=advice, status=status)

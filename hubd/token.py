@@ -43,8 +43,11 @@ def _create(path: Path) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(descriptor, secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
-        os.fsync(descriptor)
+        with os.fdopen(descriptor, "wb") as file:
+            # Buffered, so that all of it is written or an error says that it was not.
+            file.write(secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
     finally:
-        os.close(descriptor)
-    temporary.replace(path)
+        temporary.unlink(missing_ok=True)

@@ -112,6 +112,7 @@ class Daemon:
                 # Nobody reads on; the log has it all, and a full pipe would stop the daemon.
                 self.process.stderr.close()
                 return
+        self.stop()
         raise AssertionError(f"the daemon did not start: {said.decode()}")
 
     def kill(self) -> None:

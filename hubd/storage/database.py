@@ -89,8 +89,10 @@ class Database:
         self._waiting: list[_Job] = []
         # When the read that is running in the loop's thread is given up there.
         self._read_until = 0.0
-        # Idle connections for long reads, and how many were opened so far.
-        self._idle_readers: list[aiosqlite.Connection] = []
+        # Connections for long reads: waiting for the next one, at work, and being closed.
+        self._idle_readers: list[_Reader] = []
+        self._busy_readers: set[_Reader] = set()
+        self._retiring: set[asyncio.Future[None]] = set()
         self._reader_slots = asyncio.Semaphore(READERS)
         # Set once, by close(): nothing is accepted after it.
         self._closed = False
@@ -132,8 +134,13 @@ class Database:
             return
         self._closed = True
         self._flush()
-        for reader in self._idle_readers:
-            await reader.close()
+        for busy in self._busy_readers:
+            busy.abandoned = True
+        for _ in range(READERS):
+            await self._reader_slots.acquire()
+        for _ in range(READERS):  # who still waits for one finds the database closed
+            self._reader_slots.release()
+        await asyncio.gather(*self._retiring, *(reader.close() for reader in self._idle_readers))
         assert self._reader is not None
         self._reader.close()
         # The writer last: closing the last connection tidies the WAL away.
@@ -168,7 +175,7 @@ class Database:
             DatabaseUnusable: The disk is full or the file is damaged; nothing was written.
         """
         if self._closed:
-            raise DatabaseUnusable("the database is closed: the daemon is stopping")
+            raise _closed_error()
         loop = asyncio.get_running_loop()
         job = _Job(function, loop.create_future(), loop)
         if not self._waiting:
@@ -209,6 +216,8 @@ class Database:
                     yield dict(zip(columns, row, strict=True))
 
     async def _fetch(self, sql: str, params: tuple[Value, ...], *, one: bool) -> list[Row]:
+        if self._closed:
+            raise _closed_error()
         assert self._reader is not None, "the database is not open"
         self._read_until = time.monotonic() + MAX_SECONDS_IN_LOOP
         try:
@@ -218,7 +227,7 @@ class Database:
             cursor.close()
             return result
         except sqlite3.DatabaseError as error:
-            if _code(error) != sqlite3.SQLITE_INTERRUPT:
+            if code_of(error) != sqlite3.SQLITE_INTERRUPT:
                 raise _caller_error(error, self.path) from error
         # Too long for the event loop's thread.
         async with self._long_read(sql, params) as found:
@@ -233,31 +242,40 @@ class Database:
     async def _long_read(
         self, sql: str, params: tuple[Value, ...]
     ) -> AsyncIterator["aiosqlite.Cursor"]:
-        """A cursor in a thread of its own."""
-        import aiosqlite
-
+        """A cursor in a thread of its own. Cancelling ends what the thread is doing."""
         async with self._reader_slots:
-            idle = self._idle_readers
-            if idle:
-                reader = idle.pop()
-            else:
-                reader = await aiosqlite.connect(_read_only(self.path), uri=True)
+            if self._closed:
+                raise _closed_error()
+            reader = self._idle_readers.pop() if self._idle_readers else _Reader()
+            self._busy_readers.add(reader)
             try:
-                async with reader.execute(sql, params) as cursor:
+                connection = await reader.open(self.path)
+                async with connection.execute(sql, params) as cursor:
                     try:
                         yield cursor
                     except BaseException:
-                        # Nobody waits for what is still running in the thread, and closing
-                        # the cursor would have to.
-                        await reader.interrupt()
+                        # Before the cursor is closed, which has to wait for the thread.
+                        reader.abandoned = True
                         raise
             except sqlite3.DatabaseError as error:
-                raise _caller_error(error, self.path) from error
-            except asyncio.CancelledError:
-                await reader.interrupt()  # it may have been waiting for the first row
+                raise (
+                    _closed_error() if self._closed else _caller_error(error, self.path)
+                ) from error
+            except BaseException:
+                reader.abandoned = True
                 raise
             finally:
-                idle.append(reader)
+                self._busy_readers.remove(reader)
+                if reader.abandoned:
+                    self._retire(reader)
+                else:
+                    self._idle_readers.append(reader)
+
+    def _retire(self, reader: "_Reader") -> None:
+        """Close a reader whose thread may still be busy for a moment."""
+        task = asyncio.ensure_future(reader.close())
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
 
     def _flush(self) -> None:
         if self._waiting:
@@ -285,6 +303,30 @@ class Database:
             self.commits += 1
             _answer(batch)
         self._writer.close()
+
+
+class _Reader:
+    """A connection for long reads, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._connection: aiosqlite.Connection | None = None
+        # Set when nobody waits for the result any more; the thread looks at it as it works,
+        # because an interrupt would miss a statement that has not begun.
+        self.abandoned = False
+
+    async def open(self, path: Path) -> "aiosqlite.Connection":
+        """The connection."""
+        import aiosqlite
+
+        if self._connection is None:
+            self._connection = await aiosqlite.connect(_read_only(path), uri=True)
+            await self._connection.set_progress_handler(lambda: self.abandoned, STEPS_PER_LOOK)
+        return self._connection
+
+    async def close(self) -> None:
+        """End the thread."""
+        if self._connection is not None:
+            await self._connection.close()
 
 
 class _Job:
@@ -390,7 +432,7 @@ def _caller_error(error: BaseException, path: Path) -> BaseException:
     if isinstance(error, StopIteration) or not isinstance(error, Exception):
         # A future refuses the one, and the others would end more than the call.
         return Internal(f"a transaction raised {type(error).__name__}")
-    if isinstance(error, sqlite3.DatabaseError) and _code(error) in (
+    if isinstance(error, sqlite3.DatabaseError) and code_of(error) in (
         sqlite3.SQLITE_FULL,
         sqlite3.SQLITE_IOERR,
         sqlite3.SQLITE_CORRUPT,
@@ -401,16 +443,20 @@ def _caller_error(error: BaseException, path: Path) -> BaseException:
     return error
 
 
-def _code(error: BaseException) -> int:
+def code_of(error: BaseException) -> int:
     """SQLite's primary error code; 0 for errors of Python's own module, which have none."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _closed_error() -> DatabaseUnusable:
+    return DatabaseUnusable("the database is closed: the daemon is stopping")
 
 
 def unusable(path: Path, error: BaseException) -> HubError:
     """Say in one sentence why the database cannot be used."""
     if isinstance(error, HubError):
         return error
-    code = _code(error)
+    code = code_of(error)
     if code == sqlite3.SQLITE_NOTADB:
         return DatabaseUnusable(f"{path} is not a database")
     if code == sqlite3.SQLITE_CORRUPT:

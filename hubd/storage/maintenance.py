@@ -3,13 +3,13 @@
 import os
 import secrets
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from hubd.errors import Conflict, DatabaseUnusable, HubError, NotFound
 from hubd.storage import migrations
-from hubd.storage.database import unusable
+from hubd.storage.database import code_of, unusable
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,7 @@ def backup(source: Path, target: Path, *, force: bool = False) -> int:
         raise Conflict(f"{target} exists", suggestion="Choose another name, or give --force")
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(8)}")
     try:
-        with _reading(source) as live:
-            # Made by us first, so that it is never readable by others.
-            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            copy = sqlite3.connect(temporary)
-            try:
-                live.backup(copy)
-                # A backup is one file: no WAL to forget beside it.
-                copy.execute("PRAGMA journal_mode = DELETE")
-            finally:
-                copy.close()
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        _copy(source, temporary)
         if force:
             temporary.replace(target)
         else:
@@ -62,13 +51,29 @@ def backup(source: Path, target: Path, *, force: bool = False) -> int:
             target.hardlink_to(temporary)
             temporary.unlink()
     except FileExistsError as error:
-        temporary.unlink(missing_ok=True)
         raise Conflict(f"{target} exists") from error
     except (sqlite3.Error, OSError) as error:
-        temporary.unlink(missing_ok=True)
-        culprit = target if isinstance(error, OSError) else source
-        raise unusable(culprit, error) from error
+        damaged = isinstance(error, sqlite3.DatabaseError) and code_of(error) in (
+            sqlite3.SQLITE_CORRUPT,
+            sqlite3.SQLITE_NOTADB,
+        )
+        raise unusable(source if damaged else target, error) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
     return target.stat().st_size
+
+
+def _copy(source: Path, temporary: Path) -> None:
+    """The whole database into a file that nobody else can read, and onto the disk."""
+    with _reading(source) as live:
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        with closing(sqlite3.connect(temporary)) as copy:
+            live.backup(copy)
+            # A backup is one file: no WAL to forget beside it.
+            copy.execute("PRAGMA journal_mode = DELETE")
+    with temporary.open("rb") as written:
+        os.fsync(written.fileno())
 
 
 def check(path: Path) -> list[Finding]:

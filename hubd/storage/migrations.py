@@ -5,6 +5,7 @@ with a hash, so that an edited migration is refused instead of leaving two kinds
 """
 
 import hashlib
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,8 @@ HUB_MIGRATIONS: Final[tuple[str, ...]] = (
     ) STRICT, WITHOUT ROWID
     """,
 )
+
+_DEFERRED: Final = re.compile(r"\bINITIALLY\s+DEFERRED\b", re.IGNORECASE)
 
 _RECORDED: Final = "SELECT number, sha256 FROM hub_migrations WHERE owner = ? ORDER BY number"
 
@@ -114,7 +117,7 @@ def apply(
     Raises:
         DatabaseUnusable: It fails, or makes something whose name does not begin with `prefix`.
     """
-    if "DEFERRED" in step.upper():
+    if _DEFERRED.search(step):
         raise DatabaseUnusable(
             f"migration {number} of {owner} defers a constraint to the commit, which it shares "
             "with others",
@@ -150,20 +153,17 @@ def _statements(script: str) -> Iterator[str]:
 
     `executescript` would end the running transaction first.
     """
-    statement = ""
-    for piece in script.split(";"):
-        statement += piece
-        # On a line of its own, where a comment at the end of the piece cannot hide it.
-        if sqlite3.complete_statement(f"{statement}\n;"):
-            if statement.strip():
+    start = 0
+    for found in re.finditer(";", script):
+        statement = script[start : found.end()]
+        if sqlite3.complete_statement(statement):
+            start = found.end()
+            if statement.strip() != ";":
                 yield statement
-            statement = ""
-        else:
-            statement += ";"
-    if statement.strip(" \n\t;"):
-        yield statement
+    # The last statement needs no semicolon; a comment alone is nothing to SQLite.
+    yield script[start:]
 
 
 def _names(connection: sqlite3.Connection) -> set[str]:
-    rows = connection.execute("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'")
+    rows = connection.execute("SELECT name FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*'")
     return {name for (name,) in rows}

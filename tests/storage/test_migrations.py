@@ -1,0 +1,326 @@
+"""Migrations: every way from an old database to the newest, and every database to refuse."""
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubd.errors import DatabaseNewer, DatabaseUnusable, HubError
+from hubd.plexus.builtin import build_hub
+from hubd.plexus.discovery import BUILT_IN, Source
+from hubd.plexus.host import PlexusHost
+from hubd.storage import migrations
+from hubd.storage.database import Database
+from hubd.storage.migrations import APPLICATION_ID, HUB, HUB_MIGRATIONS
+
+STEPS = (
+    "CREATE TABLE p_items (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT",
+    "INSERT INTO p_items (text) VALUES ('first; of two'); CREATE INDEX p_i ON p_items(text)",
+    """
+    -- It's a comment.
+    CREATE TRIGGER p_copy AFTER INSERT ON p_items WHEN NEW.text = 'copy' BEGIN
+        INSERT INTO p_items (text) VALUES ('a; b');
+        INSERT INTO p_items (text) VALUES ('c');
+    END;
+    INSERT INTO p_items (text) VALUES ('copy');
+    """,
+    "ALTER TABLE p_items ADD COLUMN more INTEGER NOT NULL DEFAULT 7;",
+    "CREATE VIEW p_all AS SELECT text, more FROM p_items; DROP INDEX p_i;",
+)
+TEXTS = ["first; of two", "copy", "a; b", "c"]
+
+
+@contextmanager
+def raw(path: Path) -> Iterator[sqlite3.Connection]:
+    """A plain connection, as another program would have."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection
+
+
+def content(path: Path) -> list[str]:
+    """The whole database as SQL; when a migration was applied does not count."""
+    with raw(path) as connection:
+        connection.execute("UPDATE hub_migrations SET applied_at = 0")
+        return list(connection.iterdump())
+
+
+def files(directory: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file with its bytes and mode, but for SQLite's shared memory and an empty WAL."""
+    return {
+        file.name: (file.read_bytes(), file.stat().st_mode)
+        for file in directory.iterdir()
+        if not file.name.endswith("-shm") and file.stat().st_size
+    }
+
+
+async def migrated(
+    path: Path, *versions: int, steps: tuple[str, ...] = STEPS, prefix: str = "p_"
+) -> list[str]:
+    """The database after each of these versions of a plugin has run on it."""
+    for version in versions:
+        async with Database(path) as db:
+            await db.migrate("p", steps[:version], prefix)
+    return content(path)
+
+
+# From old to new
+
+
+async def test_a_blank_database_gets_every_step_in_order(tmp_path: Path) -> None:
+    async with Database(tmp_path / "hub.db") as db:
+        await db.migrate("p", STEPS, "p_")
+        rows = await db.fetch_all("SELECT text, more FROM p_all")
+        assert rows == [{"text": text, "more": 7} for text in TEXTS]
+        record = await db.fetch_all("SELECT owner, number FROM hub_migrations ORDER BY 1, 2")
+        hub = [{"owner": HUB, "number": n + 1} for n in range(len(HUB_MIGRATIONS))]
+        assert record == hub + [{"owner": "p", "number": n + 1} for n in range(len(STEPS))]
+        assert await db.fetch_one("PRAGMA application_id") == {"application_id": APPLICATION_ID}
+
+
+@given(st.lists(st.integers(0, len(STEPS)), max_size=4).map(sorted))
+@settings(max_examples=20)
+async def test_every_way_through_earlier_versions_ends_in_the_same_database(
+    tmp_path_factory: pytest.TempPathFactory, versions: list[int]
+) -> None:
+    directory = tmp_path_factory.mktemp("way")
+    expected = await migrated(directory / "blank.db", len(STEPS))
+    assert await migrated(directory / "old.db", *versions, len(STEPS)) == expected
+
+
+@pytest.mark.parametrize("applied", range(len(HUB_MIGRATIONS) + 1))
+async def test_the_hubs_own_tables_come_from_every_earlier_version(
+    tmp_path: Path, applied: int
+) -> None:
+    with raw(tmp_path / "old.db") as old:
+        old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        for number in range(1, applied + 1):
+            migrations.apply(old, HUB, number, HUB_MIGRATIONS[number - 1])
+    for name in ("old.db", "blank.db"):
+        async with Database(tmp_path / name):
+            pass
+    assert content(tmp_path / "old.db") == content(tmp_path / "blank.db")
+
+
+@pytest.mark.parametrize("target", [*BUILT_IN, "tests.plugins_for_tests:Trouble"])
+async def test_a_plugins_tables_come_from_every_earlier_version(
+    tmp_path: Path, target: str
+) -> None:
+    hub = build_hub("plexus", database=None)
+    for node in hub.attach(Source(target, "a test").load(), PlexusHost(hub)).walk():
+        steps, prefix = tuple(node.activation.migrations), node.path.replace(".", "_") + "_"
+        ends = [
+            await migrated(tmp_path / f"{prefix}{k}.db", k, len(steps), steps=steps, prefix=prefix)
+            for k in range(len(steps) + 1)
+        ]
+        assert ends == len(ends) * ends[:1]
+
+
+async def test_two_owners_do_not_see_each_others_steps(tmp_path: Path) -> None:
+    async with Database(tmp_path / "hub.db") as db:
+        await db.migrate("a", ["CREATE TABLE a_x (y ANY) STRICT"], "a_")
+        await db.migrate("b", ["CREATE TABLE b_x (y ANY) STRICT"], "b_")
+        await db.migrate("b", ["CREATE TABLE b_x (y ANY) STRICT"], "b_")
+        found = await db.fetch_all("SELECT owner FROM hub_migrations WHERE owner <> ?", HUB)
+        assert found == [{"owner": "a"}, {"owner": "b"}]
+
+
+async def test_white_space_in_an_applied_step_may_change(tmp_path: Path) -> None:
+    expected = await migrated(tmp_path / "hub.db", 1)
+    spaced = "\n  " + STEPS[0].replace(" ", "\n\t") + "\n"
+    assert await migrated(tmp_path / "hub.db", 1, steps=(spaced,)) == expected
+
+
+# Steps that fail
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "CREATE TABLE p_b (x ANY) STRICT; INSERT INTO p_nowhere VALUES (1)",
+        "CREATE TABLE p_b (x ANY) STRICT; INSERT INTO p_items VALUES (1, NULL)",
+        "CREATE TABLE p_b (x ANY) STRICT; nonsense",
+        "CREATE TABLE p_b (x ANY) STRICT; CREATE TABLE p_c (x TEXT DEFAULT 'never closed)",
+        "CREATE TABLE p_b (x ANY) STRICT; "
+        "CREATE TRIGGER p_t AFTER INSERT ON p_b BEGIN DELETE FROM p_b;",
+        # Its failure would come with the commit, and that is others' too.
+        "CREATE TABLE p_b (x ANY REFERENCES p_items DEFERRABLE INITIALLY DEFERRED) STRICT",
+        "CREATE TABLE p_b (x ANY) STRICT; CREATE TABLE stray (x ANY) STRICT",
+        "CREATE TABLE p_b (x ANY) STRICT; CREATE TABLE sqlitestray (x ANY) STRICT",
+        "CREATE TABLE p_b (x ANY) STRICT; ALTER TABLE p_b RENAME TO stray",
+    ],
+)
+async def test_a_step_that_fails_leaves_nothing_and_can_be_corrected(
+    tmp_path: Path, step: str
+) -> None:
+    path = tmp_path / "hub.db"
+    before = await migrated(path, 1)
+    async with Database(path) as db:
+        with pytest.raises(DatabaseUnusable) as caught:
+            await db.migrate("p", [STEPS[0], step], "p_")
+        assert caught.value.suggestion
+    assert content(path) == before
+    await migrated(path, len(STEPS))
+
+
+async def test_steps_before_the_failing_one_remain(tmp_path: Path) -> None:
+    path = tmp_path / "hub.db"
+    expected = await migrated(tmp_path / "expected.db", 2)
+    async with Database(path) as db:
+        with pytest.raises(DatabaseUnusable, match="migration 3 of p failed"):
+            await db.migrate("p", [*STEPS[:2], "nonsense", STEPS[3]], "p_")
+    assert content(path) == expected
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "CREATE TABLE p_b (x ANY) STRICT -- at the end",
+        "CREATE TABLE p_b (x ANY) STRICT; -- at the end; really",
+        "-- at the beginning; really\nCREATE TABLE p_b (x ANY) STRICT;;\n",
+        "CREATE TABLE p_b /* within; here */ (x ANY DEFAULT 'a;b') STRICT",
+        "CREATE TABLE p_b (x ANY CHECK (x <> 'deferred')) STRICT",
+    ],
+)
+async def test_comments_and_texts_are_no_statements(tmp_path: Path, step: str) -> None:
+    async with Database(tmp_path / "hub.db") as db:
+        await db.migrate("p", [step], "p_")
+        assert await db.fetch_all("SELECT x FROM p_b") == []
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW", "INDEX", "TRIGGER"])
+async def test_a_stray_name_is_refused_with_the_remedy(tmp_path: Path, kind: str) -> None:
+    rest = {
+        "TABLE": "(x ANY) STRICT",
+        "VIEW": "AS SELECT id FROM p_items",
+        "INDEX": "ON p_items(text)",
+        "TRIGGER": "AFTER DELETE ON p_items BEGIN SELECT 1; END",
+    }
+    async with Database(tmp_path / "hub.db") as db:
+        with pytest.raises(DatabaseUnusable) as caught:
+            await db.migrate("p", [STEPS[0], f"CREATE {kind} stray {rest[kind]}"], "p_")
+    assert "stray" in caught.value.message
+    assert caught.value.suggestion == "Put p_ before their names"
+
+
+async def test_an_edited_step_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "hub.db"
+    before = await migrated(path, 2)
+    edited = (STEPS[0].replace("NOT NULL", ""), *STEPS[1:])
+    with pytest.raises(DatabaseUnusable, match="migration 1 of p was edited"):
+        await migrated(path, 3, steps=edited)
+    assert content(path) == before
+
+
+async def test_a_plugin_older_than_its_tables_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "hub.db"
+    before = await migrated(path, 3)
+    with pytest.raises(DatabaseNewer, match="newer version of p") as caught:
+        await migrated(path, 2)
+    assert caught.value.code == "version_unsupported"
+    assert content(path) == before
+
+
+async def test_a_gap_in_a_plugins_record_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "hub.db"
+    await migrated(path, 3)
+    with raw(path) as connection:
+        connection.execute("DELETE FROM hub_migrations WHERE owner = 'p' AND number = 2")
+    before = content(path)
+    with pytest.raises(DatabaseUnusable, match="gap"):
+        await migrated(path, 3)
+    assert content(path) == before
+
+
+# Databases to refuse
+
+
+def sql(text: str) -> Callable[[Path], None]:
+    def prepare(path: Path) -> None:
+        with raw(path) as connection:
+            connection.executescript(text)
+
+    return prepare
+
+
+def another_programs(path: Path) -> None:
+    path.unlink()
+    sql("CREATE TABLE bookmarks (url TEXT); INSERT INTO bookmarks VALUES ('x')")(path)
+
+
+def no_database(path: Path) -> None:
+    path.write_bytes(b"This is a text that somebody keeps here. " * 500)
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 4000)
+
+
+NEWER = f"INSERT INTO hub_migrations VALUES ('{HUB}', {len(HUB_MIGRATIONS) + 1}, 'f00', 0)"
+REFUSED: list[tuple[Callable[[Path], None], type[HubError], str]] = [
+    (sql(NEWER), DatabaseNewer, "a newer version of hub wrote this database"),
+    (
+        sql(f"UPDATE hub_migrations SET sha256 = 'x' WHERE owner = '{HUB}'"),
+        DatabaseUnusable,
+        "edited",
+    ),
+    (sql("UPDATE hub_migrations SET number = number + 1"), DatabaseUnusable, "has a gap"),
+    (sql("PRAGMA application_id = 1"), DatabaseUnusable, "is a database of another program"),
+    (sql("DROP TABLE hub_migrations; CREATE TABLE t (x)"), DatabaseUnusable, "cannot be used"),
+    (another_programs, DatabaseUnusable, "is a database of another program"),
+    (no_database, DatabaseUnusable, "is not a database"),
+    (damaged, DatabaseUnusable, "is damaged"),
+]
+
+
+@pytest.mark.parametrize(("prepare", "error", "message"), REFUSED)
+async def test_a_database_that_is_not_ours_is_refused_untouched(
+    tmp_path: Path, prepare: Callable[[Path], None], error: type[HubError], message: str
+) -> None:
+    path = tmp_path / "hub.db"
+    async with Database(path):
+        pass
+    prepare(path)
+    path.chmod(0o640)
+    before = files(tmp_path)
+    for _ in range(2):
+        with pytest.raises(error, match=message) as caught:
+            async with Database(path):
+                pass
+        assert caught.value.suggestion
+        assert files(tmp_path) == before
+
+
+async def test_a_newer_database_that_was_killed_keeps_its_log_too(tmp_path: Path) -> None:
+    path, crashed = tmp_path / "hub.db", tmp_path / "crashed"
+    crashed.mkdir()
+    async with Database(path) as db:
+        await db.execute(NEWER)
+        for name in ("hub.db", "hub.db-wal"):
+            shutil.copy(tmp_path / name, crashed)
+    before = files(crashed)
+    assert sorted(before) == ["hub.db", "hub.db-wal"]
+    with pytest.raises(DatabaseNewer):
+        async with Database(crashed / "hub.db"):
+            pass
+    assert files(crashed) == before
+
+
+async def test_an_empty_file_is_a_blank_database(tmp_path: Path) -> None:
+    path = tmp_path / "hub.db"
+    path.touch(0o644)
+    async with Database(path) as db:
+        await db.migrate("p", STEPS, "p_")
+    assert content(path) == await migrated(tmp_path / "blank.db", len(STEPS))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_directory_in_its_place_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseUnusable):
+        async with Database(tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
