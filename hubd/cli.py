@@ -16,7 +16,7 @@ from typing import Final, TextIO
 
 from hubd import __version__
 from hubd.config import LEVELS, SETTINGS, Settings, port_setting, text_setting
-from hubd.errors import HubError, InvalidParams, by_code
+from hubd.errors import HubError, InvalidParams
 from hubd.wire.defaults import HUB_NAME, Paths
 
 NOT_RUNNING: Final = 3
@@ -169,44 +169,6 @@ def _backup(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _call(arguments: argparse.Namespace) -> int:
-    from hubd import launch, local
-
-    paths = _paths(arguments)
-    try:
-        params = json.loads(arguments.params)
-    except ValueError as error:
-        raise InvalidParams(f"the params are not JSON: {error}") from None
-    launch.start(paths, _home_option(arguments))
-    info = launch.info(paths) or {}
-    request = {
-        "method": arguments.method,
-        "params": params,
-        "context": {"cwd": str(Path.cwd()), "env": _environment()},
-    }
-    suggestion = None
-    for item in local.call(paths.socket, f"{info.get('backend', HUB_NAME)}.call", request):
-        if item["type"] == "data":
-            _print(json.dumps(item["content"], ensure_ascii=False))
-            sys.stdout.flush()
-        elif item["type"] == "progress":
-            _say(item["message"])
-        elif item["type"] == "guidance":
-            suggestion = item["suggestion"]
-        elif item["type"] == "error":
-            raise by_code(item["code"], item["message"], suggestion=suggestion)
-    return 0
-
-
-def _environment() -> dict[str, str]:
-    """The environment, less what is not UTF-8 and so cannot be JSON."""
-    return {
-        name: text
-        for name, text in os.environ.items()
-        if not any("\ud800" <= char <= "\udfff" for char in name + text)
-    }
-
-
 def _settings(arguments: argparse.Namespace) -> Settings:
     level = text_setting(arguments.log_level, "HUBD_LOG_LEVEL", "info").lower()
     if level not in LEVELS:
@@ -311,9 +273,6 @@ def _parser() -> argparse.ArgumentParser:
     backup.add_argument("file", metavar="FILE")
     backup.add_argument("--force", action="store_true", help="replace FILE")
     check = add("check", _check, "Check the database: integrity, foreign keys, migrations")
-    call = add("call", _call, "Call a method and print its events, one JSON object a line")
-    call.add_argument("method", metavar="METHOD", help="such as echo.once")
-    call.add_argument("params", metavar="JSON", nargs="?", default="{}", help="its parameters")
     for reader in (status, logs, doctor, check):
         reader.add_argument("--json", action="store_true", help="print JSON")
     return parser

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from hubd import local
 from hubd.activation import Activation, Context
 from hubd.plexus.builtin import build_hub
 from hubd.plexus.dispatch import Call
@@ -218,3 +219,9 @@ def hubd(*arguments: str, home: Path, **more: str) -> subprocess.CompletedProces
         env=environment(**more),
         check=False,
     )
+
+
+def events_of(home: Path, method: str, **params: Any) -> list[dict[str, Any]]:
+    """The events of a call to the daemon of a home, whether it succeeds or not."""
+    items = local.call(Paths(str(home)).socket, method, params, timeout_seconds=PATIENCE_SECONDS)
+    return [item["content"] for item in items if item["type"] == "data"]

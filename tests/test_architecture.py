@@ -20,11 +20,12 @@ MAY_IMPORT = {
     "hubd.plexus": {"hubd.wire", "hubd.errors", "hubd.activation", "hubd.storage"},
     "hubd.transport": {"hubd.wire", "hubd.errors", "hubd.plexus"},
     "hubd.plugins": {"hubd.wire", "hubd.errors", "hubd.activation", "hubd.storage"},
+    "synapse": {"hubd.wire"},
 }
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted((ROOT / "hubd").rglob("*.py")):
+    for path in sorted([*(ROOT / "hubd").rglob("*.py"), *(ROOT / "synapse").rglob("*.py")]):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         yield name, ast.parse(path.read_text())
 
@@ -101,6 +102,24 @@ def loaded_by(code: str) -> set[str]:
         ),
         ("import hubd.cli", {"asyncio", "pydantic", "websockets", "sqlite3", "logging"}),
         ("import hubd.launch", {"asyncio", "pydantic", "websockets", "sqlite3"}),
+        (
+            "import synapse.main, synapse.fastpath, synapse.complete",
+            {
+                "asyncio",
+                "pydantic",
+                "websockets",
+                "typer",
+                "rich",
+                "click",
+                "json",
+                "typing",
+                "re",
+                "dataclasses",
+                "pathlib",
+                "socket",
+                "enum",
+            },
+        ),
         ("import hubd.app", {"websockets", "aiosqlite", "mcp", "typer", "rich"}),
     ],
 )

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from hubd.config import SETTINGS
 from hubd.wire.item import EXIT_CODES
-from tests.support import Daemon, environment, hubd
+from tests.support import HUBD, Daemon, environment
 from tests.test_architecture import MAY_IMPORT
 
 ROOT = Path(__file__).parent.parent
+SYNAPSE = (sys.executable, "-m", "synapse")
 README = (ROOT / "README.md").read_text()
 
 
@@ -44,9 +45,14 @@ def test_the_layer_table_is_the_one_that_is_tested() -> None:
 
 
 def test_the_try_command_calls_a_method_that_exists(daemon: Daemon) -> None:
-    command = command_after("try")
-    method = command.split()[-1]
-    printed = hubd("call", method, home=daemon.home).stdout
+    words = command_after("try").partition("/synapse ")[2].split()
+    printed = subprocess.run(
+        [*SYNAPSE, "--home", str(daemon.home), *words],
+        env=environment(),
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
     assert printed == blocks("json")[0]
 
 
@@ -56,22 +62,22 @@ def test_the_plugin_in_the_readme_works(tmp_path: Path) -> None:
     home = tmp_path / "home"
     environment_with_plugin = environment(PYTHONPATH=f"{tmp_path}:{ROOT}")
 
-    def run(*arguments: str) -> str:
+    def run(*command: str) -> str:
         return subprocess.run(
-            [sys.executable, "-m", "hubd", "--home", str(home), *arguments],
+            [*command, "--home", str(home)],
             env=environment_with_plugin,
             capture_output=True,
             check=True,
             text=True,
         ).stdout
 
-    run("start", "--port", "0", "--plugin", "my_module:Notes")
+    run(*HUBD, "start", "--port", "0", "--plugin", "my_module:Notes")
     try:
-        handle = run("call", "notes.add", '{"text": "buy milk"}').split('"')[-2]
+        handle = run(*SYNAPSE, "notes", "add", "--text", "buy milk").split('"')[-2]
         assert handle.startswith("notes@1.0.0::add:")
-        assert "buy milk" in run("call", "plexus.resolve_handle", f'{{"handle": "{handle}"}}')
+        assert "buy milk" in run(*SYNAPSE, "plexus", "resolve_handle", "--handle", handle)
     finally:
-        run("stop")
+        run(*HUBD, "stop")
 
 
 def test_every_exit_status_of_the_error_table_is_documented() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import HUBD, PATIENCE_SECONDS, Daemon, environment, hubd
+from tests.support import HUBD, PATIENCE_SECONDS, Daemon, environment, events_of, hubd
 
 STATUS_KEYS = {
     *("running", "pid", "version", "home", "socket", "ws_url", "mcp_url", "token_file"),
@@ -168,15 +168,15 @@ def test_a_restart_keeps_the_options_it_was_started_with(
     after = status(run)
     assert after["pid"] != before["pid"]
     wait_for_end(before["pid"])
-    assert json.loads(run("call", "_info").stdout)["backend"] == "hub"
+    assert events_of(home, "_info")[0]["backend"] == "hub"
     assert after["plexus_hash"] == before["plexus_hash"]
 
 
-def test_a_restart_takes_new_options_and_starts_what_did_not_run(run: Run) -> None:
+def test_a_restart_takes_new_options_and_starts_what_did_not_run(run: Run, home: Path) -> None:
     assert run("restart", "--name", "one").returncode == 0
-    assert json.loads(run("call", "_info").stdout)["backend"] == "one"
+    assert events_of(home, "_info")[0]["backend"] == "one"
     assert run("restart", "--name", "two").returncode == 0
-    assert json.loads(run("call", "_info").stdout)["backend"] == "two"
+    assert events_of(home, "_info")[0]["backend"] == "two"
 
 
 async def test_a_call_that_hangs_one_that_is_stubborn_and_a_reader_that_stopped_end_with_it(
@@ -250,14 +250,14 @@ async def test_a_plugin_that_blocks_everything_cannot_keep_the_daemon_alive(
 
 def test_after_a_kill_the_next_start_works_and_has_what_was_acknowledged(home: Path) -> None:
     with Daemon(home, *TROUBLE) as running:
-        written = hubd("call", "trouble.write", '{"text": "kept"}', home=home)
+        written = events_of(home, "trouble.write", text="kept")
         running.kill()
         assert Path(running.paths.socket).exists()
         stale = hubd("status", "--json", home=home)
         assert (stale.returncode, json.loads(stale.stdout)["running"]) == (3, False)
         assert hubd("stop", home=home).stderr == "hubd: was not running\n"
         running.start()
-        assert hubd("call", "trouble.read", home=home).stdout == written.stdout
+        assert events_of(home, "trouble.read") == written
 
 
 BROKEN = {
@@ -290,12 +290,11 @@ def test_broken_plugins_are_reported_and_left_out(
             (tmp_path / f"{target.partition(':')[0]}.py").write_text(source)
     monkeypatch.chdir(tmp_path)
     with Daemon(home, *options, *TROUBLE):
-        listed = hubd("call", "plexus.activations", home=home).stdout.splitlines()
+        entries = events_of(home, "plexus.activations")
         doctor = hubd("doctor", home=home)
-        assert hubd("call", "echo.ping", home=home).returncode == 0
-        assert hubd("call", "trouble.with_progress", home=home).returncode == 0
+        assert len(events_of(home, "echo.ping")) == 1
+        assert len(events_of(home, "trouble.with_progress")) == 2
         log = hubd("logs", "--json", "-n", "100", home=home).stdout
-    entries = [json.loads(line) for line in listed]
     broken = {entry["source"]: entry["reason"] for entry in entries if "source" in entry}
     assert len(broken) == len(BROKEN)
     assert "trouble" in {entry.get("namespace") for entry in entries}
@@ -308,7 +307,7 @@ def test_broken_plugins_are_reported_and_left_out(
 
 
 def test_the_log_is_json_lines_shown_readable_or_raw(daemon: Daemon) -> None:
-    hubd("call", "trouble.raises", home=daemon.home)
+    events_of(daemon.home, "trouble.raises")
     lines = Path(daemon.paths.log).read_text().splitlines()
     entries = [json.loads(line) for line in lines]
     assert all({"time", "level", "logger", "message"} <= entry.keys() for entry in entries)
@@ -327,7 +326,7 @@ def test_no_old_lines_of_the_log_are_shown_when_none_are_wanted(daemon: Daemon) 
 
 
 def test_a_log_entry_names_the_method_that_failed(daemon: Daemon) -> None:
-    hubd("call", "trouble.exits", home=daemon.home)
+    events_of(daemon.home, "trouble.exits")
     last = json.loads(Path(daemon.paths.log).read_text().splitlines()[-1])
     assert "trouble.exits" in last["message"]
 
@@ -338,7 +337,7 @@ def test_a_follower_of_the_log_sees_what_comes_and_leaves_on_ctrl_c(daemon: Daem
         try:
             assert follower.stdout is not None
             assert json.loads(follower.stdout.readline())
-            hubd("call", "trouble.exits", home=daemon.home)
+            events_of(daemon.home, "trouble.exits")
             assert select.select([follower.stdout], [], [], PATIENCE_SECONDS)[0]
             assert b"SystemExit: bye" in follower.stdout.readline()
         finally:
@@ -346,54 +345,10 @@ def test_a_follower_of_the_log_sees_what_comes_and_leaves_on_ctrl_c(daemon: Daem
         assert follower.wait(PATIENCE_SECONDS) == 130
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["echo.onze"], 3, "Did you mean once?"),
-        (["ecko.once"], 3, "Did you mean echo?"),
-        (["echo.once", '{"mesage": "hi"}'], 2, "message"),
-        (["echo.once", '{"message": 1}'], 2, "message"),
-        (["echo.once", "[]"], 2, "object"),
-        (["echo.once", "{"], 2, "not JSON"),
-        (["echo"], 2, "not a method path"),
-        (["trouble.raises"], 1, "a plugin's own mistake"),
-        (["trouble.never"], 1, "promises one event"),
-    ],
-)
-def test_a_call_that_fails_exits_with_the_status_of_its_error(
-    daemon: Daemon, arguments: list[str], code: int, said: str
-) -> None:
-    refused(hubd("call", *arguments, home=daemon.home), code, said)
-
-
-def test_a_call_prints_events_and_carries_where_it_was_made(run: Run, daemon: Daemon) -> None:
-    where = hubd("call", "trouble.where", home=daemon.home, GREETING="hello")
-    assert json.loads(where.stdout) == {"type": "text", "text": f"{Path.cwd()} hello"}
-    started_for_it = run("call", "echo.echo", '{"message": "ü", "count": 2}')
-    events = [json.loads(line) for line in started_for_it.stdout.splitlines()]
-    assert [(event["message"], event["count"]) for event in events] == [("ü", 1), ("ü", 2)]
-    assert (started_for_it.returncode, started_for_it.stderr) == (0, "")
-    assert status(run)["running"]
-
-
-def test_a_closed_pipe_is_no_error(daemon: Daemon) -> None:
-    params = '{"message": "hi", "count": 100000}'
-    command = [*HUBD, "--home", str(daemon.home), "call", "echo.echo", params]
-    with subprocess.Popen(
-        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as call:
-        assert call.stdout is not None
-        assert call.stderr is not None
-        assert json.loads(call.stdout.readline())["count"] == 1
-        call.stdout.close()
-        assert call.stderr.read() == b""
-        assert call.wait(PATIENCE_SECONDS) == 0
-
-
 def test_a_backup_is_a_whole_private_database_and_replaces_nothing(
     daemon: Daemon, tmp_path: Path
 ) -> None:
-    hubd("call", "trouble.write", '{"text": "kept"}', home=daemon.home)
+    events_of(daemon.home, "trouble.write", text="kept")
     copy = tmp_path / "copy.db"
     assert hubd("backup", str(copy), home=daemon.home).returncode == 0
     with closing(sqlite3.connect(copy)) as database:

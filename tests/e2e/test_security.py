@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import PATIENCE_SECONDS, Daemon, environment, hubd
+from tests.support import PATIENCE_SECONDS, Daemon, environment, events_of
 
 PAGE = "http://localhost:3000"
 PROC = Path("/proc")
@@ -121,7 +121,7 @@ def log(daemon: Daemon) -> str:
 
 
 def test_every_file_is_private_whatever_the_umask(daemon: Daemon) -> None:
-    hubd("call", "trouble.write", '{"text": "something"}', home=daemon.home)
+    events_of(daemon.home, "trouble.write", text="something")
     found = {path.name: path.stat().st_mode for path in daemon.home.iterdir()}
     assert {"hub.sock", "token", "hub.db", "hub.db-wal", "hubd.log", "hubd.json"} <= found.keys()
     assert {name: oct(stat.S_IMODE(mode)) for name, mode in found.items()} == dict.fromkeys(
@@ -181,7 +181,7 @@ def test_the_token_is_nowhere_but_in_its_file(daemon: Daemon) -> None:
     assert knock(daemon, path=f"/?token={token}") == 401
     assert len(token) >= 40
     assert token not in log(daemon)
-    assert hubd("call", "plexus.activations", home=daemon.home).stdout
+    assert events_of(daemon.home, "plexus.activations")
     for process in PROC.glob("[0-9]*/cmdline"):
         with suppress(OSError):  # gone meanwhile
             assert token.encode() not in process.read_bytes()
