@@ -171,7 +171,8 @@ class Handle(BaseModel):
     @property
     def wire(self) -> WireHandle:
         """The handle as it travels."""
-        return self._at(self.origin)
+        origin = self.origin
+        return WireHandle(origin.namespace, origin.version, self.method, tuple(self._meta()))
 
     @classmethod
     def parse(cls, value: str | Mapping[str, Any] | WireHandle) -> Self:
@@ -257,10 +258,11 @@ class Handle(BaseModel):
     def _write(self, origin: Origin) -> str:
         written = self._written
         if written is None or written[0] != origin:
-            written = self.__dict__["_written"] = (origin, str(self._at(origin)))
+            text = grammar.write(origin.namespace, origin.version, self.method, self._meta())
+            written = self.__dict__["_written"] = (origin, text)
         return written[1]
 
-    def _at(self, origin: Origin) -> WireHandle:
+    def _meta(self) -> list[str]:
         values = [(prefix, getattr(self, name)) for name, prefix in self.meta_names]
         while values and values[-1][1] is None:
             values.pop()
@@ -268,8 +270,7 @@ class Handle(BaseModel):
             raise ValueError(
                 f"{type(self).__qualname__}: a meta value is missing before one that is given"
             )
-        meta = tuple(prefix + _text(value) for prefix, value in values)
-        return WireHandle(origin.namespace, origin.version, self.method, meta)
+        return [prefix + _text(value) for prefix, value in values]
 
     @model_validator(mode="wrap")
     @classmethod

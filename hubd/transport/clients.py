@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -84,8 +84,14 @@ class Clients:
         if connection is not None:
             connection.cancel_all("the client disconnected")
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(
+        self, coroutine: Coroutine[Any, Any, None], ended: Callable[[], None]
+    ) -> asyncio.Task[None]:
+        def finish(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            ended()
+
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(finish)
         return task

@@ -25,7 +25,8 @@ CLEANUP_SECONDS: Final = 5.0
 # After so many items a call lets the others run, even if it never waits for anything.
 ITEMS_PER_TURN: Final = 64
 
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+# Starts a task, and tells when it has ended.
+Spawn = Callable[[Coroutine[Any, Any, None], Callable[[], None]], asyncio.Task[None]]
 
 
 class FrameWriter(Protocol):
@@ -110,10 +111,9 @@ class Connection:
             call.fail(refusal)
             return
         # The task is scheduled first: its first items then go out in one write with the reply.
-        task = self._spawn(call.run())
+        task = self._spawn(call.run(), lambda: self._ended(start.subscription, call))
         self._writer.write(start.reply)
         self._calls[start.subscription] = (call, task)
-        task.add_done_callback(lambda _: self._ended(start.subscription, call))
 
     def _ended(self, subscription: int, call: Call) -> None:
         # A task that is cancelled before its first step has not run the call at all.

@@ -5,6 +5,7 @@ sense, is the hub's business.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -55,8 +56,7 @@ class WireHandle:
 
     def __str__(self) -> str:
         """The canonical text."""
-        head = f"{self.plugin}@{self.version}::{self.method}"
-        return ":".join((head, *map(_escape, self.meta)))
+        return write(self.plugin, self.version, self.method, self.meta)
 
     @property
     def major(self) -> str:
@@ -70,6 +70,12 @@ class WireHandle:
             return UUID(self.plugin)
         except ValueError:
             return plugin_id(self.plugin, self.major)
+
+
+def write(plugin: str, version: str, method: str, meta: Iterable[str]) -> str:
+    """The canonical text of parts that are known to be well formed."""
+    head = f"{plugin}@{version}::{method}"
+    return ":".join((head, *map(_escape, meta)))
 
 
 def is_name(text: str) -> bool:

@@ -37,6 +37,7 @@ def files(paths: Paths) -> dict[str, str]:
 
 def test_a_home_holds_everything() -> None:
     assert files(Paths("/srv/hub")) == {
+        "cache": "/srv/hub/cache",
         "config": "/srv/hub/config.toml",
         "data": "/srv/hub",
         "database": "/srv/hub/hub.db",
