@@ -309,24 +309,34 @@ class _Reader:
     """A connection for long reads, in a thread of its own."""
 
     def __init__(self) -> None:
-        self._connection: aiosqlite.Connection | None = None
+        self._opening: asyncio.Task[aiosqlite.Connection] | None = None
         # Set when nobody waits for the result any more; the thread looks at it as it works,
         # because an interrupt would miss a statement that has not begun.
         self.abandoned = False
 
     async def open(self, path: Path) -> "aiosqlite.Connection":
-        """The connection."""
-        import aiosqlite
-
-        if self._connection is None:
-            self._connection = await aiosqlite.connect(_read_only(path), uri=True)
-            await self._connection.set_progress_handler(lambda: self.abandoned, STEPS_PER_LOOK)
-        return self._connection
+        """The connection. Cancelling is safe: what is being opened is closed with the rest."""
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open(path))
+        try:
+            return await asyncio.shield(self._opening)
+        except sqlite3.Error:
+            # Nothing was opened, so there is nothing to close, and nothing to use again.
+            self.abandoned, self._opening = True, None
+            raise
 
     async def close(self) -> None:
         """End the thread."""
-        if self._connection is not None:
-            await self._connection.close()
+        if self._opening is not None:
+            connection = await self._opening
+            await connection.close()
+
+    async def _open(self, path: Path) -> "aiosqlite.Connection":
+        import aiosqlite
+
+        connection = await aiosqlite.connect(_read_only(path), uri=True)
+        await connection.set_progress_handler(lambda: self.abandoned, STEPS_PER_LOOK)
+        return connection
 
 
 class _Job:
