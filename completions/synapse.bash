@@ -5,6 +5,7 @@ _synapse() {
     COMPREPLY=()
     while IFS= read -r line; do
         COMPREPLY+=("$(printf '%q' "${line%%$'\t'*}")")
-    done < <(_SYNAPSE_COMPLETE=bash "${COMP_WORDS[0]}" "${words[@]}" 2>/dev/null)
+    done < <(_SYNAPSE_LINE="$COMP_LINE" _SYNAPSE_COMPLETE=bash "${COMP_WORDS[0]}" "${words[@]}" 2>/dev/null)
 }
-complete -o default -o nosort -F _synapse synapse
+complete -o default -o nosort -F _synapse synapse 2>/dev/null ||
+    complete -o default -F _synapse synapse  # an older bash sorts

@@ -10,20 +10,23 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from zlib import crc32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MAGIC = b"synapse cache 1\n"
-_LENGTH_BYTES = 8
+MAGIC = b"synapse cache 2\n"
+# Then three numbers of this size: the length of the index, of all that follows it, and a checksum.
+_NUMBER_BYTES = 8
 
 
 class Cache:
     """A hub's schema, as it was when the hash was this one."""
 
-    def __init__(self, path: str, index: dict[str, Any], start: int) -> None:
-        self._path = path
+    def __init__(self, file: int, index: dict[str, Any], start: int) -> None:
+        # Open as long as we are: the name may stand for a newer file at any time.
+        self._file = file
         self._namespaces: dict[str, Any] = index["namespaces"]
         # Where the first method begins in the file.
         self._start = start
@@ -73,29 +76,55 @@ class Cache:
         return list(self._namespaces)
 
     def _read(self, offset: int, length: int) -> dict[str, Any]:
-        with open(self._path, "rb") as file:
-            file.seek(self._start + offset)
-            schema: dict[str, Any] = marshal.loads(file.read(length))
-            return schema
+        schema: dict[str, Any] = marshal.loads(os.pread(self._file, length, self._start + offset))
+        return schema
+
+    def __del__(self) -> None:
+        os.close(self._file)
 
 
 def cache_path(directory: str, hub: str = "") -> str:
     """The file for the local hub, or for a remote one by its address."""
-    safe = "".join(char if char.isalnum() or char in ".-" else "_" for char in hub)
-    return os.path.join(directory, f"{safe or 'local'}.{sys.implementation.cache_tag}")
+    name = "local"
+    if hub:
+        from hashlib import sha256
+
+        # To be told apart, and, as far as a file name may be long, to be recognised.
+        safe = "".join(char if char.isascii() and char.isalnum() else "_" for char in hub)
+        name = f"{safe[:80]}-{sha256(hub.encode()).hexdigest()[:16]}"
+    return os.path.join(directory, f"{name}.{sys.implementation.cache_tag}")
 
 
 def load(path: str) -> Cache | None:
     """What is remembered, or None: nothing, or nothing that can be read."""
     try:
-        with open(path, "rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                return None
-            size = int.from_bytes(file.read(_LENGTH_BYTES), "big")
-            index = marshal.loads(file.read(size))
-        return Cache(path, index, len(MAGIC) + _LENGTH_BYTES + size)
-    except (OSError, EOFError, ValueError, TypeError, KeyError):
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
         return None
+    try:
+        return _read_index(file)
+    except (OSError, EOFError, ValueError, TypeError, KeyError):
+        os.close(file)
+        return None
+
+
+def _read_index(file: int) -> Cache:
+    """The cache in an open file.
+
+    Raises:
+        ValueError: It is none, or not all of it.
+    """
+    head = os.read(file, len(MAGIC) + 3 * _NUMBER_BYTES)
+    places = range(len(MAGIC), len(head), _NUMBER_BYTES)
+    numbers = (int.from_bytes(head[place : place + _NUMBER_BYTES], "big") for place in places)
+    size, rest, check = numbers
+    start = len(head) + size
+    if not head.startswith(MAGIC) or os.fstat(file).st_size != start + rest:
+        raise ValueError("not a cache, or cut short")
+    index = os.read(file, size)
+    if crc32(index) != check:
+        raise ValueError("damaged")
+    return Cache(file, marshal.loads(index), start)
 
 
 def store(path: str, root: str, version: str, schemas: dict[str, dict[str, Any]]) -> Cache:
@@ -148,7 +177,10 @@ def store(path: str, root: str, version: str, schemas: dict[str, dict[str, Any]]
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "wb") as file:
-        file.write(MAGIC + len(index).to_bytes(_LENGTH_BYTES, "big") + index + b"".join(blobs))
+        file.write(MAGIC)
+        for number in (len(index), position, crc32(index)):
+            file.write(number.to_bytes(_NUMBER_BYTES, "big"))
+        file.write(index + b"".join(blobs))
     os.replace(temporary, path)
     found = load(path)
     assert found is not None

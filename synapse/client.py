@@ -59,7 +59,7 @@ class UnixConnection:
         """Send one message."""
         try:
             self._socket.sendall(message + b"\n")
-        except BrokenPipeError:
+        except ConnectionError:
             raise NoDaemon("the daemon closed the connection") from None
 
     def receive(self) -> bytes:

@@ -12,7 +12,16 @@ import sys
 from hubd.wire.defaults import Paths
 from synapse.cache import cache_path, load
 from synapse.errors import CommandError
-from synapse.invocation import BUILT_IN, OPTIONS, OUTPUTS, SHORT, Invocation, split
+from synapse.invocation import (
+    BUILT_IN,
+    HUB_VARIABLE,
+    OPTIONS,
+    OUTPUTS,
+    SHORT,
+    Invocation,
+    own_options,
+    split,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,25 +33,97 @@ if TYPE_CHECKING:
 
 # The shell's script sets this; the arguments are then the words typed so far.
 VARIABLE = "_SYNAPSE_COMPLETE"
+# The whole line, from a shell that cuts words in pieces.
+LINE_VARIABLE = "_SYNAPSE_LINE"
+# Where it cuts.
+CUTS = "=:@"
 LIVE_SECONDS = 0.15
 
-BUILT_INS = ("status", "doctor", "schema", "cache", "completion", "version")
+# The commands under `self`, and their flags.
+BUILT_INS = {
+    "status": ("--json",),
+    "doctor": ("--json",),
+    "schema": (),
+    "cache": ("--refresh", "--clear", "--json"),
+    "completion": (),
+    "version": ("--json",),
+}
 
 
 def answer(words: list[str]) -> int:
     """Print the candidates for the last word."""
-    *before, current = words or [""]
-    paths = Paths(_home(before))
-    cache = load(cache_path(paths.cache))
-    found = _candidates(before, current, cache, paths) if cache else _built_ins(before)
-    lines = [f"{name}\t{text}\n" for name, text in found if name.startswith(current)]
+    words = words or [""]
+    line = os.environ.get(LINE_VARIABLE, "")
+    *before, current = _rejoined(words, line) if line else words
+    # A shell that cuts words replaces only what follows the last cut.
+    kept = 0 if line and not words[-1].strip(CUTS) else len(words[-1])
+    done = len(current) - kept
+    flag, equals, value = current.partition("=")
+    if equals and flag.startswith("--"):
+        found = [(f"{flag}={name}", text) for name, text in _after([*before, flag], value)]
+    else:
+        found = _after(before, current)
+    lines = [
+        f"{name[done:]}\t{text}\n"
+        for name, text in found
+        # One candidate a line: what would break the list, or be obeyed by a terminal, is left out.
+        if name.startswith(current) and name.isprintable()
+    ]
     sys.stdout.write("".join(lines))
     return 0
 
 
-def _candidates(before: list[str], current: str, cache: Cache, paths: Paths) -> Candidates:
-    if BUILT_IN in before[:1]:
-        return _built_ins(before)
+def _rejoined(words: list[str], line: str) -> list[str]:
+    """The words as the user typed them: those with nothing between them on the line are one."""
+    joined: list[str] = []
+    # Behind the command itself.
+    end = len(line) - len(line.lstrip()) + len((line.split() or [""])[0])
+    for word in words:
+        start = line.find(word, end)
+        if joined and start == end and (word or not line[end:]):
+            joined[-1] += word
+        else:
+            joined.append(word)
+        end = max(start, end) + len(word)
+    return joined
+
+
+def _after(before: list[str], current: str) -> Candidates:
+    """What may follow the words that are there."""
+    plain = _without_options(before)
+    if plain[:1] == [BUILT_IN]:
+        return _built_ins(plain)
+    paths = Paths(_home(before))
+    remote = "--hub" in {word.partition("=")[0] for word in before} or HUB_VARIABLE in os.environ
+    cache = load(_remote_cache(before) if remote else cache_path(paths.cache))
+    if cache is None:
+        return _built_ins(plain)
+    return _candidates(before, current, cache, "" if remote else paths.socket)
+
+
+def _remote_cache(before: list[str]) -> str:
+    """Where the schema of a remote hub is remembered; nowhere if the hub is not known."""
+    from synapse.hubs import chosen
+
+    try:
+        return chosen(own_options(before)).cache_file
+    except CommandError:
+        return ""
+
+
+def _without_options(words: list[str]) -> list[str]:
+    """The words that are neither options of ours nor values of one."""
+    found: list[str] = []
+    position = 0
+    while position < len(words):
+        option = SHORT.get(words[position], words[position])
+        if option.partition("=")[0] not in OPTIONS:
+            found.append(words[position])
+        position += 2 if OPTIONS.get(option) else 1
+    return found
+
+
+def _candidates(before: list[str], current: str, cache: Cache, socket: str) -> Candidates:
     previous = before[-1] if before else ""
     option = SHORT.get(previous, previous)
     if option == "--output":
@@ -58,7 +139,7 @@ def _candidates(before: list[str], current: str, cache: Cache, paths: Paths) -> 
     name = previous[2:].replace("-", "_")
     properties = schema["params"].get("properties", {})
     if previous.startswith("--") and name in properties:
-        values = _values(name, schema, cache, paths)
+        values = _values(name, schema, cache, socket)
         if values is not None:
             return values
     if option in OPTIONS and OPTIONS[option] and name not in properties:
@@ -95,7 +176,7 @@ def _flags(schema: dict[str, Any], before: list[str]) -> Candidates:
     return found
 
 
-def _values(name: str, schema: dict[str, Any], cache: Cache, paths: Paths) -> Candidates | None:
+def _values(name: str, schema: dict[str, Any], cache: Cache, socket: str) -> Candidates | None:
     """The values of a parameter; None if it takes none, because it is a flag."""
     root = schema["params"]
     kinds = _variants(root["properties"][name], root)
@@ -104,8 +185,8 @@ def _values(name: str, schema: dict[str, Any], cache: Cache, paths: Paths) -> Ca
     listed = [str(value) for entry in kinds for value in entry.get("enum", ())]
     listed += [str(entry["const"]) for entry in kinds if "const" in entry]
     lister = schema.get("annotations", {}).get("completes", {}).get(name)
-    if lister:
-        listed += _live(name, lister, cache, paths)
+    if lister and socket:
+        listed += _live(name, lister, cache, socket)
     return [(value, "") for value in listed]
 
 
@@ -121,7 +202,7 @@ def _variants(schema: dict[str, Any], root: dict[str, Any]) -> list[dict[str, An
     return [schema]
 
 
-def _live(name: str, method: str, cache: Cache, paths: Paths) -> list[str]:
+def _live(name: str, method: str, cache: Cache, socket: str) -> list[str]:
     """The values that the hub lists right now; none if it does not answer at once."""
     from time import monotonic
 
@@ -130,7 +211,7 @@ def _live(name: str, method: str, cache: Cache, paths: Paths) -> list[str]:
     found: list[str] = []
     deadline = monotonic() + LIVE_SECONDS
     try:
-        connection = UnixConnection(paths.socket, LIVE_SECONDS)
+        connection = UnixConnection(socket, LIVE_SECONDS)
         connection.send(request(cache.root, method, "{}"))
         while (left := deadline - monotonic()) > 0:
             connection.set_timeout(left)
@@ -161,16 +242,19 @@ def _options() -> Candidates:
     return [(name, "") for name in OPTIONS]
 
 
-def _built_ins(before: list[str]) -> Candidates:
-    if not before:
+def _built_ins(words: list[str]) -> Candidates:
+    names: tuple[str, ...] = ()
+    if not words:
         return [(BUILT_IN, "synapse itself")]
-    if before == [BUILT_IN]:
-        return [(name, "") for name in BUILT_INS]
-    if before[1:] == ["completion"]:
-        return [("show", ""), ("install", "")]
-    if len(before) == 3 and before[1] == "completion":
-        return [("bash", ""), ("zsh", ""), ("fish", "")]
-    return []
+    if words == [BUILT_IN]:
+        names = tuple(BUILT_INS)
+    elif words == [BUILT_IN, "completion"]:
+        names = ("show", "install")
+    elif words[:2] == [BUILT_IN, "completion"] and len(words) == 3:
+        names = ("bash", "zsh", "fish")
+    elif words[0] == BUILT_IN:
+        names = tuple(flag for flag in BUILT_INS.get(words[1], ()) if flag not in words)
+    return [(name, "") for name in names]
 
 
 def _home(words: list[str]) -> str | None:

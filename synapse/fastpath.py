@@ -36,12 +36,13 @@ def attempt(argv: list[str]) -> int | None:
     if HUB_VARIABLE in os.environ:
         return None
     try:
-        paths = Paths(_home(argv))
+        home = _home(argv)
+        paths = Paths(home)
         cache = load(cache_path(paths.cache))
         if cache is None:
             return None
         found = split(argv, cache)
-        if not found.method or not _is_plain(found):
+        if not found.method or not _is_plain(found) or found.value("--home") != home:
             return None
         namespace = ".".join(found.path)
         schema = cache.method(namespace, found.method)
@@ -79,7 +80,8 @@ def _home(argv: list[str]) -> str | None:
 def _is_plain(found: Invocation) -> bool:
     if not found.options.keys() <= _PLAIN_OPTIONS:
         return False
-    return found.output == "ndjson" or (found.output == "auto" and not sys.stdout.isatty())
+    # What goes to a terminal is looked at first: it could obey it.
+    return found.output in ("auto", "ndjson") and not sys.stdout.isatty()
 
 
 def _copy(connection: UnixConnection, cache: Cache) -> int | None:

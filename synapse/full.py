@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from synapse.cache import load
 from synapse.client import request
 from synapse.context import caller_context, new_sources
 from synapse.errors import CommandError, NoDaemon, UsageError
-from synapse.invocation import OUTPUTS, Invocation, own_options, split
+from synapse.invocation import OPTIONS, OUTPUTS, SHORT, Invocation, own_options, split
 from synapse.params import parse
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ def run(argv: list[str]) -> int:
     Raises:
         CommandError: It failed, or was wrong.
     """
+    if not sys.stdout.isatty() and isinstance(sys.stdout, io.TextIOWrapper):
+        # What programs read is UTF-8, whatever the locale says.
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     return _Command(argv).run()
 
 
@@ -35,13 +39,15 @@ class _Command:
 
     def __init__(self, argv: list[str]) -> None:
         self._argv = argv
-        self._options = own_options(argv)
+        self._options = _options(argv)
         self._hub: Hub = hubs.chosen(self._options)
         # None until something needs the hub itself.
         self._connection: Connection | None = None
-        # Whether the cache is known to be what the hub is now.
-        self._is_current = False
+        # What the hub says it is now; None until it was asked.
+        self._current: Cache | None = None
         self._status = 0
+        # What broke the call off, to be told apart from what Typer makes of it.
+        self._broken_off: BaseException | None = None
 
     def run(self) -> int:
         if self._options.flag("--version") and not _has_words(self._argv):
@@ -58,7 +64,7 @@ class _Command:
             # Perhaps it is only unknown to an old cache.
             fresh = self._fresh_cache(cache)
             if fresh is None:
-                raise self._with_help(problem, cache) from None
+                raise self._with_help(problem, self._current or cache) from None
             try:
                 return self._with(fresh)
             except UsageError as still:
@@ -74,10 +80,16 @@ class _Command:
         from synapse.tree import build
 
         def execute(tokens: list[str]) -> None:
-            self._status = self._call(cache, found, tokens)
+            try:
+                self._status = self._call(cache, found, tokens)
+            except (KeyboardInterrupt, BrokenPipeError) as end:
+                self._broken_off = end
 
-        words = [*found.path, found.method, *found.tokens]
+        # The mark keeps Typer from reading anything into the tokens.
+        words = [*found.path, found.method, "--", *found.tokens]
         build(cache, found, execute)(words, standalone_mode=False)
+        if self._broken_off is not None:
+            raise self._broken_off
         return self._status
 
     def _call(self, cache: Cache, found: Invocation, tokens: list[str]) -> int:
@@ -107,7 +119,7 @@ class _Command:
                 self._connect(), cache.root, target, params, schema, found, renderer, cache.hash
             )
         except Retry:
-            if self._is_current:
+            if self._current is not None:
                 raise CommandError("the hub keeps changing; try again") from None
             self._hang_up()
             return self._with(self._refreshed())
@@ -128,16 +140,21 @@ class _Command:
             text = helping.namespace_help(cache, path)
         else:
             text = helping.root_help(cache)
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(helping.fitted(text) + "\n")
         return 0
 
     def _built_in(self) -> int:
         from synapse.tree import build
 
-        position = self._argv.index("self")
         app = build(None, Invocation(), lambda tokens: None)
-        words = ["self", *_without_hub_options(self._argv[position + 1 :])]
-        status = app(words, standalone_mode=False, obj=self._hub)
+        words = _built_in_words(self._argv)
+        try:
+            status = app(words, prog_name="synapse", standalone_mode=False, obj=self._hub)
+        except Exception as error:
+            # What Typer refuses can say so; anything else is a defect of ours.
+            if not hasattr(error, "format_message"):
+                raise
+            raise UsageError(error.format_message(), hint="See: synapse self --help") from None
         return status if isinstance(status, int) else 0
 
     # -- the schema --------------------------------------------------------------------------
@@ -147,13 +164,12 @@ class _Command:
         return load(self._hub.cache_file) or self._refreshed()
 
     def _refreshed(self) -> Cache:
-        cache = refresh.current(self._hub, self._connect())
-        self._is_current = True
-        return cache
+        self._current = refresh.current(self._hub, self._connect())
+        return self._current
 
     def _fresh_cache(self, cache: Cache) -> Cache | None:
         """A newer schema, if the hub can be asked and has one."""
-        if self._is_current:
+        if self._current is not None:
             return None
         try:
             self._connection = self._connection or self._hub.connect_if_running()
@@ -171,7 +187,7 @@ class _Command:
 
             found = split(self._argv, cache)
             text = helping.method_help(cache, ".".join(found.path), found.method)
-            sys.stderr.write(text + "\n\n")
+            sys.stderr.write(helping.fitted(text) + "\n\n")
         return problem
 
     # -- the connection ----------------------------------------------------------------------
@@ -185,6 +201,23 @@ class _Command:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _options(argv: list[str]) -> Invocation:
+    """Our own options, before it is known which hub is meant.
+
+    A method may have a parameter of the same name, which then is no option of ours; if the local
+    hub is known to have such a method, its schema decides.
+    """
+    known = load(hubs.LocalHub(None, autostart=False).cache_file)
+    if known is not None:
+        try:
+            found = split(argv, known)
+        except CommandError:
+            return own_options(argv)
+        if found.method:
+            return found
+    return own_options(argv)
 
 
 def choose_renderer(found: Invocation, schema: dict[str, Any]) -> Renderer:
@@ -216,7 +249,7 @@ def refresh_quietly(connection: Connection) -> None:
     hub = hubs.chosen(own_options(sys.argv[1:]))
     try:
         refresh.refresh(hub, connection)
-    except CommandError:
+    except (CommandError, TimeoutError):
         return
 
 
@@ -231,28 +264,32 @@ def _has_words(argv: list[str]) -> bool:
 
 def _first_word(argv: list[str]) -> str | None:
     """The first word that is neither an option of ours nor the value of one."""
-    from synapse.invocation import OPTIONS, SHORT
+    return next((word for word, is_own in _marked(argv) if not is_own), None)
 
+
+def _built_in_words(argv: list[str]) -> list[str]:
+    """The words of a built-in command, wherever our own options stand.
+
+    What says which hub is meant was read already; of the rest, the commands know `--json`.
+    """
+    marked = _marked(argv)
+    words = [word for word, is_own in marked if not is_own]
+    options = {SHORT.get(word, word) for word, is_own in marked if is_own}
+    if options & {"--json", "json", "ndjson", "--output=json", "--output=ndjson"}:
+        words.append("--json")
+    return [*words, "--help"] if "--help" in options or len(words) == 1 else words
+
+
+def _marked(argv: list[str]) -> list[tuple[str, bool]]:
+    """The words of a command line, and whether each is an option of ours or its value."""
+    marked = []
     position = 0
     while position < len(argv):
-        name = argv[position].partition("=")[0]
-        if not argv[position].startswith("-"):
-            return argv[position]
-        takes_value = OPTIONS.get(SHORT.get(name, name), False) and "=" not in argv[position]
-        position += 2 if takes_value else 1
-    return None
-
-
-def _without_hub_options(words: list[str]) -> list[str]:
-    """The words of a built-in command; what says which hub is meant was read already."""
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        name = word.partition("=")[0]
-        if skip:
-            skip = False
-        elif name in ("--hub", "--home", "--token", "--token-file"):
-            skip = "=" not in word
-        elif name != "--no-autostart":
-            kept.append(word)
-    return kept
+        name, equals, _ = argv[position].partition("=")
+        option = SHORT.get(name, name)
+        marked.append((argv[position], option in OPTIONS))
+        if OPTIONS.get(option) and not equals and position + 1 < len(argv):
+            position += 1
+            marked.append((argv[position], True))
+        position += 1
+    return marked

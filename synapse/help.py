@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import sys
+import textwrap
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from synapse.params import shown
+from synapse.render.safe import clean
 
 if TYPE_CHECKING:
     from synapse.cache import Cache
@@ -35,6 +41,31 @@ Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 no daemon 
 
 # Stands for a handle in an example until one is found.
 HANDLE = "plugin@1.0.0::method"
+
+# How the description of a parameter gives an example.
+_SUCH_AS = re.compile(r"\b(?:such as|for example) `([^`\s]+)`")
+
+
+def fitted(text: str) -> str:
+    """Help as the terminal can show it: nothing that it would obey, lines no longer than it is.
+
+    Examples stay in one piece, so that they can be copied.
+    """
+    text = clean(text)
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(
+        line if len(line) <= width or line.startswith("  synapse ") else _folded(line, width)
+        for line in text.split("\n")
+    )
+
+
+def _folded(line: str, width: int) -> str:
+    indent = " " * min(len(line) - len(line.lstrip()) + 4, width // 2)
+    return textwrap.fill(
+        line, width, subsequent_indent=indent, replace_whitespace=False, break_on_hyphens=False
+    )
 
 
 def root_help(cache: Cache) -> str:
@@ -213,7 +244,7 @@ def _example(params: dict[str, Any]) -> str:
     parts = []
     for name in params.get("required", []):
         value = example_value(params["properties"][name], params)
-        parts.append(f" --{shown(name)}" + ("" if value is True else f" {value}"))
+        parts.append(f" --{shown(name)}" + ("" if value is True else f" {quote(str(value))}"))
     return "".join(parts)
 
 
@@ -225,6 +256,8 @@ def example_value(schema: dict[str, Any], root: dict[str, Any]) -> Any:
             return schema[known]
     if schema.get("examples"):
         return schema["examples"][0]
+    if given := _SUCH_AS.search(schema.get("description", "")):
+        return given[1]
     if "enum" in schema:
         return schema["enum"][0]
     union = schema.get("anyOf") or schema.get("oneOf")
@@ -239,7 +272,7 @@ def example_value(schema: dict[str, Any], root: dict[str, Any]) -> Any:
         items = schema.get("items")
         return example_value(items, root) if isinstance(items, dict) else "1"
     if kind == "object":
-        return "'{}'"
+        return "{}"
     formats = {
         "uuid": "00000000-0000-4000-8000-000000000000",
         "date-time": "2026-01-31T12:00:00Z",

@@ -81,10 +81,11 @@ class LocalHub:
 class RemoteHub:
     """A hub at a WebSocket address."""
 
-    def __init__(self, url: str, token: str | None) -> None:
-        self.paths = Paths(None)
+    def __init__(self, url: str, token: str | None, paths: Paths) -> None:
+        self.paths = paths
         self.address = url
-        self.cache_file = cache_path(self.paths.cache, url)
+        # What follows the question mark may be a secret.
+        self.cache_file = cache_path(self.paths.cache, url.partition("?")[0])
         self._token = token
 
     def connect(self, timeout: float | None = None) -> Connection:
@@ -118,36 +119,39 @@ def chosen(options: Invocation) -> Hub:
     named = options.value("--hub") or os.environ.get(HUB_VARIABLE)
     if not named:
         return LocalHub(options.value("--home"), autostart=not options.flag("--no-autostart"))
-    entry: dict[str, Any] = {"url": named}
-    if "://" not in named:
-        entry = _configured(named, Paths(options.value("--home")))
-    url = str(entry["url"])
+    paths = Paths(options.value("--home"))
+    entry = {"url": named} if "://" in named else _configured(named, paths)
+    url = entry["url"]
     if not url.startswith(("ws://", "wss://")):
         raise UsageError(f"the hub's address {url!r} must begin with ws:// or wss://")
-    return RemoteHub(url, _token(options, entry))
+    return RemoteHub(url, _token(options, entry), paths)
 
 
-def _configured(name: str, paths: Paths) -> dict[str, Any]:
+def _configured(name: str, paths: Paths) -> dict[str, str]:
     """A hub by its name in the configuration file: `[hubs.NAME]` with `url` and `token_file`."""
     import tomllib
 
     try:
         with open(paths.config, "rb") as file:
-            hubs = tomllib.load(file).get("hubs", {})
+            hubs: Any = tomllib.load(file).get("hubs", {})
     except FileNotFoundError:
         hubs = {}
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:  # not TOML, or not even UTF-8
         raise UsageError(f"{paths.config} cannot be read: {error}") from None
-    if name not in hubs or "url" not in hubs[name]:
+    names = list(hubs) if isinstance(hubs, dict) else []
+    if name not in names:
         raise UsageError(
             f"no hub '{name}' in {paths.config}",
-            hint=did_you_mean(name, list(hubs)) or "Add [hubs.NAME] with a url there",
+            hint=did_you_mean(name, names) or "Add [hubs.NAME] with a url there",
         )
-    entry: dict[str, Any] = hubs[name]
-    return entry
+    entry: Any = hubs[name]
+    is_table = isinstance(entry, dict) and all(isinstance(text, str) for text in entry.values())
+    if not is_table or "url" not in entry:
+        raise UsageError(f"[hubs.{name}] in {paths.config} must have a url; all values are texts")
+    return dict(entry)
 
 
-def _token(options: Invocation, entry: dict[str, Any]) -> str | None:
+def _token(options: Invocation, entry: dict[str, str]) -> str | None:
     """The token from where the user put it; files and variables do not show in `ps`."""
     if options.value("--token"):
         return options.value("--token")
@@ -155,7 +159,8 @@ def _token(options: Invocation, entry: dict[str, Any]) -> str | None:
     if not name:
         return os.environ.get(TOKEN_VARIABLE) or entry.get("token")
     try:
-        with open(os.path.expanduser(str(name)), encoding="utf-8") as file:
+        with open(os.path.expanduser(name), encoding="utf-8") as file:
             return file.read().strip()
-    except OSError as error:
-        raise UsageError(f"the token file {name} cannot be read: {error.strerror}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise UsageError(f"the token file {name} cannot be read: {reason}") from None

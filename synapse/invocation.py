@@ -9,6 +9,8 @@ from synapse.errors import UnknownCommand, UsageError, did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from synapse.cache import Cache
 
 # synapse's own options; True: followed by a value.
@@ -34,6 +36,8 @@ OPTIONS = {
     "--version": False,
 }
 SHORT = {"-o": "--output", "-j": "--json", "-h": "--help", "-y": "--yes"}
+# Those that must be known before any schema is.
+HUB_OPTIONS = ("--hub", "--home", "--token", "--token-file", "--no-autostart", "--version")
 OUTPUTS = ("auto", "json", "ndjson", "table", "raw")
 
 # Names the hub to use where --hub is not given.
@@ -83,14 +87,19 @@ class Invocation:
 def own_options(argv: list[str]) -> Invocation:
     """Only the options that say which hub is meant, before any schema is known.
 
+    The others may turn out to be parameters of the method, and are not judged here.
+
     Raises:
         UsageError: An option lacks its value.
     """
     found = Invocation()
     position = 0
     while position < len(argv):
-        taken = _take_option(found, argv, position)
-        position += taken or 1
+        name, equals, _ = argv[position].partition("=")
+        if name in HUB_OPTIONS:
+            position += _take_option(found, argv, position)
+        else:
+            position += 2 if OPTIONS.get(_long(name)) and not equals else 1
     return found
 
 
@@ -108,7 +117,7 @@ def split(argv: list[str], cache: Cache) -> Invocation:
         token = argv[position]
         if found.method:
             name = token.partition("=")[0]
-            mine = _long(name) in OPTIONS and name.lstrip("-").replace("-", "_") not in parameters
+            mine = _long(name) in OPTIONS and name.replace("-", "_") not in parameters
             taken = _take_option(found, argv, position) if mine else 0
             if not taken:
                 found.tokens.append(token)
@@ -137,7 +146,7 @@ def split(argv: list[str], cache: Cache) -> Invocation:
 
 
 def _enter(found: Invocation, word: str, cache: Cache) -> set[str]:
-    """Go one word down the tree; the parameters' names once it is a method."""
+    """Go one word down the tree; once it is a method, the flags that are its own."""
     namespace = ".".join(found.path)
     if word == cache.root and not found.path:
         found.path = [word]
@@ -150,10 +159,11 @@ def _enter(found: Invocation, word: str, cache: Cache) -> set[str]:
     if found.path and cache.has_method(namespace, name):
         found.method = name
         schema = cache.method(namespace, name)
-        names = set(schema["params"].get("properties", {}))
+        properties = schema["params"].get("properties", {})
+        names = [*properties, *(f"no_{key}" for key in properties if _is_boolean(properties[key]))]
         for others in schema.get("annotations", {}).get("aliases", {}).values():
-            names.update(others)
-        return names
+            names += others
+        return {f"--{name}".replace("-", "_") for name in names}
     raise unknown_word(found.path, word, cache)
 
 
@@ -201,6 +211,12 @@ def _takes_next(token: str, argv: list[str], position: int) -> bool:
         and argv[position + 1].startswith("-")
         and not looks_like_option(argv[position + 1])
     )
+
+
+def _is_boolean(schema: dict[str, Any]) -> bool:
+    """Whether a parameter has a `--no-` form."""
+    kinds = [entry.get("type") for entry in schema.get("anyOf", [schema])]
+    return "boolean" in kinds and all(kind in ("boolean", "null") for kind in kinds)
 
 
 def _long(name: str) -> str:

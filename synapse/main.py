@@ -13,6 +13,7 @@ INTERRUPTED = 130
 def main() -> int:
     """Run one command line; returns the exit status."""
     argv = sys.argv[1:]
+    _fill_gaps()
     try:
         if "_SYNAPSE_COMPLETE" in os.environ:
             from synapse.complete import answer
@@ -43,33 +44,29 @@ def _full(argv: list[str]) -> int:
 
     try:
         return run(argv)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
-    except Exception as error:
-        status = _usage_status(error)
-        if status is None:
-            raise
-        return status
-
-
-def _usage_status(error: Exception) -> int | None:
-    """What Typer refuses is a usage error; anything else is a defect of ours."""
-    show = getattr(error, "show", None)
-    if show is None or not hasattr(error, "exit_code"):
-        return None
-    show()
-    return int(error.exit_code)
+    except SystemExit:
+        # How Typer leaves when nobody reads its help.
+        raise BrokenPipeError from None
 
 
 def _report(error: CommandError) -> None:
+    from synapse.render.safe import one_line
+
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         _silence()
-    text = f"synapse: {error.message}\n"
+    text = f"synapse: {one_line(error.message)}\n"
     if error.hint:
-        text += f"         {error.hint}\n"
+        text += f"         {one_line(error.hint)}\n"
     sys.stderr.write(text)
+
+
+def _fill_gaps() -> None:
+    """Whoever starts us without a stdin, stdout or stderr gets an empty one."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _silence() -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidHandshake,
+    InvalidMessage,
+    InvalidStatus,
+    InvalidURI,
+)
 from websockets.sync.client import connect
 
-from synapse.errors import CommandError, NoDaemon
+from synapse.errors import CommandError, NoDaemon, UsageError
 
 OPEN_SECONDS = 10.0
+# What a hub says to somebody it does not know, and to somebody it does not want.
+REFUSALS = (401, 403)
 
 
 class WebSocketConnection:
@@ -17,10 +25,13 @@ class WebSocketConnection:
         """Connect.
 
         Raises:
-            NoDaemon: Nobody answers.
+            NoDaemon: Nobody answers, or not a hub.
             CommandError: We may not.
+            UsageError: The address or the token cannot be one.
         """
         self._timeout = timeout
+        if token and not (token.isascii() and token.isprintable()):
+            raise UsageError("the token must be one line of plain characters")
         headers = {"Authorization": f"Bearer {token}"} if token else None
         try:
             self._socket = connect(
@@ -33,6 +44,8 @@ class WebSocketConnection:
             )
         except InvalidStatus as error:
             answer = error.response
+            if answer.status_code not in REFUSALS:
+                raise NoDaemon(f"{url} is not a hub (HTTP {answer.status_code})") from None
             said = (answer.body or b"").decode(errors="replace").strip()
             message = f"{url} refused the connection ({answer.status_code})"
             raise CommandError(
@@ -40,12 +53,17 @@ class WebSocketConnection:
                 hint="Give the hub's token with --token-file" if answer.status_code == 401 else "",
                 status=4,
             ) from None
-        except (OSError, TimeoutError, InvalidHandshake) as error:
+        except (InvalidURI, ValueError) as error:
+            raise UsageError(f"{url!r} is not an address: {error}") from None
+        except (OSError, InvalidHandshake, InvalidMessage, ConnectionClosed) as error:
             raise NoDaemon(f"no hub answers at {url} ({error})") from None
 
     def send(self, message: bytes) -> None:
         """Send one message."""
-        self._socket.send(message, text=True)
+        try:
+            self._socket.send(message, text=True)
+        except ConnectionClosed:
+            raise NoDaemon("the hub closed the connection") from None
 
     def receive(self) -> bytes:
         """The next message."""

@@ -12,6 +12,7 @@ from synapse.client import item_of, items, request
 from synapse.context import caller_context
 from synapse.errors import CommandError
 from synapse.render.plain import Lines
+from synapse.render.safe import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,18 @@ WAITING_OR_DENIED = 8
 
 # After so long without an item, what was held back for a table is shown.
 LULL_SECONDS = 0.25
+
+# How long the schema of a hub that has changed may take to read, once the call is over.
+REFRESH_SECONDS = 5.0
+
+# Errors that an old schema may be the reason for; whatever else fails is not tried again.
+_SCHEMA_CODES = ("invalid_method", "invalid_params", "activation_not_found", "method_not_found")
+
+# The id of an answer to a question; the call itself is 1.
+_ANSWER = 2
+
+# How many names a hint lists.
+MAX_NAMES = 40
 
 # What a chat's events mean for the exit status: the last one of these decides.
 _CHAT_STATES = {"awaiting_approval": WAITING_OR_DENIED, "complete": 0, "error": 1}
@@ -47,6 +60,8 @@ class Outcome:
         self._chat_status = 0
         self.printed = False
         self.error: CommandError | None = None
+        # The code of the error.
+        self.code = ""
 
     def take(self, item: dict[str, Any], connection: Connection) -> None:
         """Act on one item."""
@@ -62,16 +77,17 @@ class Outcome:
             self._warn()
             self._advice = item
         elif kind == "error":
-            hint = self._advice["suggestion"] if self._advice else ""
+            hint = _hint(self._advice) if self._advice else ""
             self._advice = None
-            status = EXIT_CODES.get(item["code"], 1)
+            self.code = item["code"]
+            status = EXIT_CODES.get(self.code, 1)
             self.error = CommandError(item["message"], hint=hint, status=status)
         elif kind == "request":
             self._renderer.pause()
             answer = self._answers.to(item) if self._answers else {"type": "cancelled"}
             reply = {"request_id": item["requestId"], "response_data": answer}
             root = item["metadata"]["provenance"][0]
-            call = {"jsonrpc": "2.0", "id": 2, "method": f"{root}.respond", "params": reply}
+            call = {"jsonrpc": "2.0", "id": _ANSWER, "method": f"{root}.respond", "params": reply}
             connection.send(json.dumps(call).encode())
 
     def status(self, *, is_chat: bool = False) -> int:
@@ -82,9 +98,17 @@ class Outcome:
         """
         self._renderer.close()
         self._warn()
+        unanswered = self._answers.unanswered if self._answers else None
+        if unanswered is not None and self.code == "cancelled":
+            raise unanswered
         if self.error is not None:
             raise self.error
         return self._chat_status if is_chat else 0
+
+    @property
+    def worth_another_try(self) -> bool:
+        """Whether a newer schema may make the difference, and nothing was shown yet."""
+        return self.code in _SCHEMA_CODES and not self.printed
 
     def _note_chat(self, content: Any) -> None:
         event = content.get("event", content) if isinstance(content, dict) else {}
@@ -97,7 +121,7 @@ class Outcome:
     def _warn(self) -> None:
         """Guidance that no error followed is a warning."""
         if self._advice is not None:
-            sys.stderr.write(f"synapse: warning: {self._advice['suggestion']}\n")
+            _warn(_hint(self._advice))
             self._advice = None
 
 
@@ -108,6 +132,8 @@ class Answers:
         self._given = list(found.options.get("--answer", []))
         self._yes = found.flag("--yes")
         self._ask = not found.flag("--no-input") and sys.stdin.isatty() and sys.stderr.isatty()
+        # Set when there was nobody to ask.
+        self.unanswered: CommandError | None = None
 
     def to(self, item: dict[str, Any]) -> dict[str, Any]:
         """The answer to one question.
@@ -124,9 +150,9 @@ class Answers:
             return {"type": "confirmed", "value": True}
         if self._ask:
             return prompts.ask(question)
-        sys.stderr.write(
-            f"synapse: nobody can answer {question.get('message', 'a question')!r} here; "
-            "use --answer or --yes\n"
+        self.unanswered = CommandError(
+            f"nobody can answer {question.get('message', 'a question')!r} here",
+            hint="Answer with --answer or --yes, or at a terminal",
         )
         return {"type": "cancelled"}
 
@@ -153,12 +179,21 @@ def call(
     outcome = Outcome(renderer, answers=Answers(found))
     stale = False
     connection.send(request(root, path, json.dumps(params), context))
-    for item in _items(connection, renderer, deadline):
-        stale = stale or item["metadata"]["plexus_hash"] != known_hash
-        outcome.take(item, connection)
-    if stale and outcome.error is not None and not outcome.printed:
+    try:
+        for item in _items(connection, renderer, deadline):
+            stale = stale or item["metadata"]["plexus_hash"] != known_hash
+            outcome.take(item, connection)
+    except BaseException:
+        # However it ends, the terminal is left as it was.
+        renderer.pause()
+        raise
+    if stale and outcome.worth_another_try:
         raise Retry
-    return outcome.status(is_chat=hints.get("render") == "chat")
+    try:
+        return outcome.status(is_chat=hints.get("render") == "chat")
+    finally:
+        if stale:
+            _remember(connection)
 
 
 def conclude(
@@ -173,14 +208,21 @@ def conclude(
     outcome.printed = printed
     for item in items(_Resumed(connection, message)):
         outcome.take(item, connection)
-    if stale and outcome.error is not None and not outcome.printed:
+    if stale and outcome.worth_another_try:
         return None
-    status = outcome.status()
-    if stale:
-        from synapse.full import refresh_quietly
+    try:
+        return outcome.status()
+    finally:
+        if stale:
+            _remember(connection)
 
-        refresh_quietly(connection)
-    return status
+
+def _remember(connection: UnixConnection | Any) -> None:
+    """Read the schema of a hub that has changed."""
+    from synapse.full import refresh_quietly
+
+    connection.set_timeout(REFRESH_SECONDS)
+    refresh_quietly(connection)
 
 
 class _Resumed:
@@ -228,11 +270,38 @@ def _items(
             raise CommandError("the call did not end in time", status=TIMED_OUT)
         connection.set_timeout(min(LULL_SECONDS, left))
         try:
-            item = item_of(connection.receive())
+            message = connection.receive()
         except TimeoutError:
             renderer.idle()
             continue
+        if reason := _refused_answer(message):
+            _warn(f"the answer was not taken: {reason}")
+            continue
+        item = item_of(message)
         if item is not None:
             yield item
             if item["type"] == "done":
                 return
+
+
+def _refused_answer(message: bytes) -> str:
+    """Why the hub did not take an answer, if it says so; the call itself goes on."""
+    if b'"success"' not in message[:100]:
+        return ""
+    reply = json.loads(message)
+    if reply.get("id") != _ANSWER or reply["result"].get("success"):
+        return ""
+    return str(reply["result"].get("message", "no reason given"))
+
+
+def _hint(advice: dict[str, Any]) -> str:
+    """What the hub suggests, with the names that there are, unless it says them already."""
+    suggestion, names = str(advice["suggestion"]), advice.get("available", [])
+    if not names or any(name in suggestion for name in names):
+        return suggestion
+    more = ", …" if len(names) > MAX_NAMES else ""
+    return f"{suggestion.rstrip('.:')}: {', '.join(names[:MAX_NAMES])}{more}"
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"synapse: warning: {one_line(text)}\n")

@@ -58,8 +58,9 @@ def schema(
     path: Annotated[
         str, typer.Argument(help="A namespace, such as a.b; the root if left out.")
     ] = "",
+    as_json: Json = True,
 ) -> int:
-    """Print the schema of a namespace as the hub describes it now."""
+    """Print the schema of a namespace as the hub describes it now; it is always JSON."""
     from synapse import refresh
 
     hub = _hub(context)

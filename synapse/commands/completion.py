@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from synapse.complete import VARIABLE
+from synapse.complete import LINE_VARIABLE, VARIABLE
 from synapse.errors import CommandError, UsageError
 
 BASH = """\
@@ -20,9 +20,10 @@ _synapse() {
     COMPREPLY=()
     while IFS= read -r line; do
         COMPREPLY+=("$(printf '%q' "${line%%$'\\t'*}")")
-    done < <(@VARIABLE@=bash "${COMP_WORDS[0]}" "${words[@]}" 2>/dev/null)
+    done < <(@LINE@="$COMP_LINE" @VARIABLE@=bash "${COMP_WORDS[0]}" "${words[@]}" 2>/dev/null)
 }
-complete -o default -o nosort -F _synapse synapse
+complete -o default -o nosort -F _synapse synapse 2>/dev/null ||
+    complete -o default -F _synapse synapse  # an older bash sorts
 """
 
 ZSH = """\
@@ -72,7 +73,7 @@ def script(shell: str) -> str:
     """
     if shell not in SCRIPTS:
         raise UsageError(f"no completion for {shell!r}; there is: {', '.join(SCRIPTS)}")
-    return SCRIPTS[shell].replace("@VARIABLE@", VARIABLE)
+    return SCRIPTS[shell].replace("@VARIABLE@", VARIABLE).replace("@LINE@", LINE_VARIABLE)
 
 
 def install(shell: str = "") -> str:

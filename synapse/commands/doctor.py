@@ -11,6 +11,7 @@ from hubd import __version__
 from hubd.wire.defaults import distrusted
 from synapse.cache import load
 from synapse.commands.status import ask_info
+from synapse.errors import CommandError
 from synapse.hubs import LocalHub
 
 if TYPE_CHECKING:
@@ -23,10 +24,14 @@ PROVIDER_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 
 def examine(hub: Hub) -> list[dict[str, Any]]:
     """Findings, each `{what, ok, detail}`."""
-    info = ask_info(hub)
+    info, refusal = None, ""
+    try:
+        info = ask_info(hub)
+    except CommandError as error:
+        refusal = error.message
     findings = [
         _found("synapse", True, f"{__version__} on Python {sys.version.split()[0]}"),
-        _daemon(hub, info),
+        _found("daemon", False, refusal) if refusal else _daemon(hub, info),
         _versions(info),
         _cache(hub, info),
         _claude(),

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from hubd import __version__
 from synapse import refresh
 from synapse.cache import load
-from synapse.client import items
-from synapse.errors import CommandError
+from synapse.errors import NoDaemon
 
 if TYPE_CHECKING:
     from synapse.hubs import Hub
+
+# A hub that is well answers at once.
+ANSWER_SECONDS = 5.0
 
 
 def look(hub: Hub) -> dict[str, Any]:
@@ -29,17 +31,19 @@ def look(hub: Hub) -> dict[str, Any]:
 
 
 def ask_info(hub: Hub) -> dict[str, Any] | None:
-    """What the hub says of itself, or None."""
+    """What the hub says of itself; None if nobody answers.
+
+    Raises:
+        CommandError: It does not want us, or is not a hub.
+    """
     try:
-        connection = hub.connect_if_running(timeout=5.0)
+        connection = hub.connect_if_running(timeout=ANSWER_SECONDS)
         if connection is None:
             return None
-        connection.send(b'{"jsonrpc":"2.0","id":1,"method":"_info","params":{}}')
-        contents = [item["content"] for item in items(connection) if item["type"] == "data"]
+        info = refresh.ask(connection, "_info")
         connection.close()
-    except (CommandError, TimeoutError):
+    except (NoDaemon, TimeoutError):
         return None
-    info: dict[str, Any] = contents[0]
     return info
 
 

@@ -1,13 +1,14 @@
 """Output for people: Rich, by the method's hint, else by the shape of the events.
 
 The only file that draws. Text from the hub may be a model's: control sequences never reach the
-terminal.
+terminal (safe.py).
 """
 
 from __future__ import annotations
 
 import json
-import re
+import os
+import shutil
 import sys
 from typing import Any
 
@@ -18,27 +19,31 @@ from rich.text import Text
 from rich.tree import Tree
 
 from synapse.render.plain import pick, text_of
-
-# Escape sequences whole, then every control character but tab and newline.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+from synapse.render.safe import clean, one_line
 
 # A table is drawn when this many rows are there; until then their widths are unknown.
 MAX_TABLE_ROWS = 5000
 
 
-def clean(text: str) -> str:
-    """Text without anything that a terminal would obey."""
-    return _CONTROLS.sub("", _ESCAPES.sub("", text))
+class _Console(Console):
+    """A console that leaves it to the command what becomes of a closed pipe."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 def console(*, stderr: bool = False) -> Console:
     """The terminal, with what the user has said about colour and width."""
-    return Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False, markup=False)
+    # Rich takes every dumb terminal to be 80 columns wide.
+    dumb = os.environ.get("TERM", "").lower() in ("dumb", "unknown")
+    width, height = shutil.get_terminal_size() if dumb else (None, None)
+    return _Console(
+        stderr=stderr, width=width, height=height, highlight=False, emoji=False, markup=False
+    )
 
 
 class Human:
-    """What all views share: progress on stderr."""
+    """What all views share: the screen, and progress on stderr."""
 
     def __init__(self) -> None:
         self.console = console()
@@ -50,18 +55,30 @@ class Human:
 
     def event(self, content: Any) -> None:
         """Show one event as it comes."""
-        self.console.print(view(content))
+        self.show(view(content))
+
+    def show(self, drawn: Any = "", **options: Any) -> None:
+        """Draw, where no progress bar is in the way."""
+        Human.pause(self)
+        self.console.print(drawn, **options)
 
     def progress(self, message: str, percentage: float | None) -> None:
         """A bar, or a line where there is no terminal to draw it on."""
         if not sys.stderr.isatty():
             return
         if self._progress is None:
-            columns = (TextColumn("{task.description}"), BarColumn())
-            self._progress = Progress(*columns, console=console(stderr=True), transient=True)
+            columns = (TextColumn("{task.description}", markup=False), BarColumn())
+            self._progress = Progress(
+                *columns,
+                console=console(stderr=True),
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
             self._task = self._progress.add_task("", total=100.0)
             self._progress.start()
-        self._progress.update(self._task, description=clean(message), completed=percentage or 0.0)
+        message = one_line(message)
+        self._progress.update(self._task, description=message, completed=percentage or 0.0)
 
     def idle(self) -> None:
         """Nothing is held back."""
@@ -92,7 +109,7 @@ class Rows(Human):
             self._events.append(content)
         else:
             self._draw()
-            self.console.print(Text(short(content)))
+            self.show(Text(short(content)))
 
     def idle(self) -> None:
         """Show what there is, and everything else as it comes."""
@@ -116,8 +133,8 @@ class Rows(Human):
             groups.setdefault(str(event.get("type", "")), []).append(event)
         for name, rows in groups.items():
             if len(groups) > 1:
-                self.console.print(Text(name, style="bold"))
-            self.console.print(view(rows[0]) if len(rows) == 1 else table(rows))
+                self.show(Text(clean(name), style="bold"))
+            self.show(view(rows[0]) if len(rows) == 1 else table(rows))
 
 
 class Words(Human):
@@ -126,7 +143,7 @@ class Words(Human):
     def event(self, content: Any) -> None:
         """The text, or the usual view."""
         text = text_of(content)
-        self.console.print(view(content) if text is None else Text(clean(text)))
+        self.show(view(content) if text is None else Text(clean(text)))
 
 
 class Chat(Human):
@@ -142,19 +159,19 @@ class Chat(Human):
         kind = str(event.get("type", "")) if isinstance(event, dict) else ""
         text = text_of(event)
         if text is not None and ("delta" in kind or "content" in kind):
-            self.console.print(Text(clean(text)), end="" if "delta" in kind else "\n")
+            # The terminal breaks the lines: only it knows where the text before has ended.
+            self.show(Text(clean(text)), end="" if "delta" in kind else "\n", soft_wrap=True)
             self._in_text = "delta" in kind
             return
+        self.pause()
+        self.show(Text(f"· {clean(kind)} {short(event)}", style="dim"))
+
+    def pause(self) -> None:
+        """End the line."""
+        super().pause()
         if self._in_text:
             self.console.print()
             self._in_text = False
-        self.console.print(Text(f"· {kind} {short(event)}", style="dim"))
-
-    def close(self) -> None:
-        """End the last line."""
-        if self._in_text:
-            self.console.print()
-        super().close()
 
 
 class Branches(Human):
@@ -165,7 +182,7 @@ class Branches(Human):
         nodes = content.get("nodes") if isinstance(content, dict) else None
         if not nodes:
             text = text_of(content)
-            self.console.print(view(content) if text is None else Text(clean(text)))
+            self.show(view(content) if text is None else Text(clean(text)))
             return
         top = Tree(Text(clean(str(content.get("tree_id", "")))))
         branches: dict[str | None, Tree] = {None: top}
@@ -173,7 +190,7 @@ class Branches(Human):
             label = node.get("summary") or text_of(node.get("data", {})) or node.get("id", "")
             above = branches.get(node.get("parent"), top)
             branches[node.get("id")] = above.add(Text(clean(str(label)).replace("\n", "↵")))
-        self.console.print(top)
+        self.show(top)
 
 
 class Picked:

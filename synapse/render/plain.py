@@ -6,6 +6,11 @@ import json
 import sys
 from typing import Any
 
+from synapse.render.safe import clean, one_line
+
+# JSON leaves these as they are, and some terminals obey them.
+_ESCAPED = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+
 
 class Lines:
     """One compact JSON object an event, one event a line."""
@@ -24,7 +29,7 @@ class Lines:
         """A line on stderr, where a person is looking."""
         if sys.stderr.isatty():
             share = "" if percentage is None else f" {percentage:.0f} %"
-            sys.stderr.write(f"{message}{share}\n")
+            sys.stderr.write(f"{one_line(message)}{share}\n")
 
     def idle(self) -> None:
         """Nothing is held back."""
@@ -38,16 +43,33 @@ class Lines:
         sys.stdout.flush()
 
     def _line(self, value: Any) -> None:
-        sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        sys.stdout.write(text.translate(_ESCAPED) + "\n")
         sys.stdout.flush()
 
 
 class Items(Lines):
     """Whole stream items, one a line."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        # How a call ends is held back: it may be made again, because the hub has changed.
+        self._end: list[dict[str, Any]] = []
+
     def item(self, item: dict[str, Any]) -> None:
         """A line."""
-        self._line(item)
+        self._end.append(item)
+        if item["type"] not in ("guidance", "error", "done"):
+            self._write()
+
+    def close(self) -> None:
+        """The end."""
+        self._write()
+
+    def _write(self) -> None:
+        for item in self._end:
+            self._line(item)
+        self._end = []
 
     def event(self, content: Any) -> None:
         """Shown already."""
@@ -63,14 +85,19 @@ class Document(Lines):
         super().__init__(fields)
         self._streaming = streaming
         self._events: list[Any] = []
+        self._failed = False
+
+    def item(self, item: dict[str, Any]) -> None:
+        """Only the end matters here."""
+        self._failed = self._failed or item["type"] == "error"
 
     def event(self, content: Any) -> None:
         """Kept until the end."""
         self._events.append(pick(content, self._fields) if self._fields else content)
 
     def close(self) -> None:
-        """The document."""
-        if self._streaming:
+        """The document; none where all there is to say is an error."""
+        if self._streaming and (self._events or not self._failed):
             self._line(self._events)
         elif self._events:
             self._line(self._events[0])
@@ -85,6 +112,7 @@ class Raw(Lines):
         if text is None:
             super().event(content)
         else:
+            text = clean(text) if sys.stdout.isatty() else text
             sys.stdout.write(text if text.endswith("\n") else text + "\n")
             sys.stdout.flush()
 

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from synapse.errors import CommandError
-from synapse.render.human import clean
+from synapse.render.safe import clean
 
 YES = ("y", "yes", "true", "1")
 NO = ("n", "no", "false", "0")
@@ -45,9 +45,10 @@ def ask(question: dict[str, Any]) -> dict[str, Any]:
             return {"type": "text", "value": _prompt(question)}
         if kind == "select":
             return {"type": "selected", "values": _select(question)}
-        say(json.dumps(question.get("data"), ensure_ascii=False, indent=2))
+        say(clean(json.dumps(question.get("data"), ensure_ascii=False, indent=2)))
         return read_answer(question, _line("answer as JSON: "))
     except EOFError:
+        say("")
         return {"type": "cancelled"}
 
 

@@ -56,8 +56,8 @@ def install(directory: Path) -> Path:
     """An environment with nothing but the wheel; returns its bin directory."""
     venv = directory / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    pip = [venv / "bin" / "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", ROOT], check=True)
+    pip = [str(venv / "bin" / "pip"), "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", str(ROOT)], check=True)
     return venv / "bin"
 
 

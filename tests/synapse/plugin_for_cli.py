@@ -1,0 +1,358 @@
+"""What the command line must cope with, on request; real daemons load it by --plugin."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from typing import Literal
+
+from hubd.activation import Activation, Event, Handle, Option, method, resolver
+from hubd.errors import by_code
+
+# Colour, a window title with a bell, a link, a C1 sequence, a carriage return: each is obeyed by
+# some terminal, and none may get there.
+HOSTILE = (
+    "\x1b[31mRED\x1b]0;TITLE\x07 \x1b]8;;http://evil.example\x1b\\LINK\x1b]8;;\x1b\\"
+    " \x9b32mC1 \x1bcRESET back\x08\rover \x7f end"
+)
+TAME = "RED LINK C1 RESET backover  end"
+
+
+class Note(Event):
+    text: str
+
+
+class Row(Event):
+    name: str
+    size: int
+    about: str
+
+
+class Pet(Event):
+    pet: str
+
+
+class Step(Event):
+    n: int
+
+
+class Where(Event):
+    cwd: str | None
+    greeting: str | None
+
+
+class Odd(Event):
+    """Keys and kinds are text of a plugin too."""
+
+    values: dict[str, str]
+
+
+class Nodes(Event):
+    tree_id: str
+    nodes: list[dict[str, str | None]]
+
+
+class Delta(Event, tag="content_delta"):
+    text: str
+
+
+class AwaitingApproval(Event):
+    approval: str
+
+
+class ApprovalResolved(Event):
+    approved: bool
+
+
+class Complete(Event):
+    turns: int
+
+
+class ChatFailed(Event, tag="error"):
+    message: str
+
+
+class Said(Handle, method="say", kind="message", summary="{text}"):
+    """Points at something said."""
+
+    text: str
+    role: str
+
+
+class SaidText(Event, tag="said"):
+    """What was said, and by whom."""
+
+    text: str
+    role: str
+    model: str | None
+    handle: Said
+
+
+class Cli(Activation, namespace="cli", version="1.2.0"):
+    """Everything a command line has to cope with."""
+
+    def __init__(self) -> None:
+        # Steps that streams may take, ends that streams have come to, and calls, by the test's key.
+        self._turns: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(0))
+        self._ended: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._calls: dict[str, int] = defaultdict(int)
+
+    @method(streaming=False)
+    async def fail(self, code: str, message: str = "it failed") -> AsyncIterator[Note]:
+        """End with an error.
+
+        Args:
+            code: Its code.
+            message: What it says.
+        """
+        raise by_code(code, message)
+        yield Note(text="")
+
+    @method
+    async def half(self, code: str = "execution_error") -> AsyncIterator[Note]:
+        """Say something, then end with an error."""
+        yield Note(text="so far")
+        raise by_code(code, "it failed half way")
+
+    @method
+    async def slow(self, key: str, count: int = 3) -> AsyncIterator[Step]:
+        """Take a step only when told to.
+
+        Args:
+            key: Whose steps.
+            count: How many.
+        """
+        try:
+            for n in range(count):
+                yield Step(n=n)
+                await self._turns[key].acquire()
+        finally:
+            self._ended[key].set()
+
+    @method(streaming=False)
+    async def go(self, key: str, steps: int = 1) -> AsyncIterator[Step]:
+        """Let a slow stream go on."""
+        for _ in range(steps):
+            self._turns[key].release()
+        yield Step(n=steps)
+
+    @method(streaming=False)
+    async def ended(self, key: str) -> AsyncIterator[Note]:
+        """Wait until a slow stream has cleaned up."""
+        async with asyncio.timeout(10):
+            await self._ended[key].wait()
+        yield Note(text="cleaned up")
+
+    @method(streaming=False)
+    async def calls(self, key: str) -> AsyncIterator[Step]:
+        """How often `working` was called."""
+        yield Step(n=self._calls[key])
+
+    @method(streaming=False)
+    async def working(self, key: str, message: str = "half way") -> AsyncIterator[Note]:
+        """Tell progress, then wait to be told to end, then fail where the key says so."""
+        self._calls[key] += 1
+        await self.host.progress(message, 50.0)
+        await self._turns[key].acquire()
+        if key.startswith("fail"):
+            raise by_code("execution_error", "the work was in vain")
+        yield Note(text="worked")
+
+    @method(streaming=False, bidirectional=True)
+    async def ask(
+        self,
+        kind: Literal["confirm", "prompt", "multiline", "select", "many", "custom"],
+        message: str = "Well?",
+        default: str | None = None,
+    ) -> AsyncIterator[Note]:
+        """Ask one question and say what the answer was.
+
+        Args:
+            kind: Which question.
+            message: What to ask.
+            default: What stands if nothing is typed.
+        """
+        options = [Option("r", "Red", "as blood"), Option("g", "Green"), Option("b", "Blue")]
+        answer: object
+        if kind == "confirm":
+            yes = {None: None, "yes": True, "no": False}[default]
+            answer = await self.host.confirm(message, default=yes)
+        elif kind in ("prompt", "multiline"):
+            multiline = kind == "multiline"
+            answer = await self.host.prompt(message, default=default, multiline=multiline)
+        elif kind in ("select", "many"):
+            answer = await self.host.select(message, options, multi=kind == "many")
+        else:
+            answer = await self.host.custom({"wanted": message})
+        yield Note(text=repr(answer))
+
+    @method(streaming=False, bidirectional=True)
+    async def hasty(self, key: str) -> AsyncIterator[Note]:
+        """Ask without waiting for the answer, and go on when told to."""
+        answer = await self.host.confirm("Quick?", default=True, timeout_seconds=0.01)
+        self._ended[key].set()
+        await self._turns[key].acquire()
+        yield Note(text=f"went on with {answer}")
+
+    @method(render="chat")
+    async def chat(
+        self, end: Literal["complete", "waiting", "denied", "approved", "error", "failed"]
+    ) -> AsyncIterator[Delta | AwaitingApproval | ApprovalResolved | Complete | ChatFailed]:
+        """Chat, and end in one of the ways a chat ends.
+
+        Args:
+            end: How.
+        """
+        yield Delta(text="Hel")
+        yield Delta(text="lo")
+        if end in ("waiting", "denied", "approved"):
+            yield AwaitingApproval(approval="a1")
+        if end in ("denied", "approved"):
+            yield ApprovalResolved(approved=end == "approved")
+        if end in ("complete", "approved"):
+            yield Complete(turns=1)
+        if end == "error":
+            yield ChatFailed(message="the model gave up")
+        if end == "failed":
+            raise by_code("unavailable", "no model")
+
+    @method(render="table", read_only=True)
+    async def rows(self, count: int = 3) -> AsyncIterator[Row]:
+        """A table with a wide column."""
+        for number in range(count):
+            about = f"row {number} 汉字 🎉 " + "long " * 30
+            yield Row(name=f"name-{number}", size=number * 1000, about=about)
+
+    @method(streaming=False, render="text")
+    async def words(self, text: str = "plain words") -> AsyncIterator[Note]:
+        """A text."""
+        yield Note(text=text)
+
+    @method(streaming=False, render="tree")
+    async def branches(self) -> AsyncIterator[Nodes]:
+        """A tree."""
+        nodes: list[dict[str, str | None]] = [
+            {"id": "a", "parent": None, "summary": "the root"},
+            {"id": "b", "parent": "a", "summary": "a leaf"},
+        ]
+        yield Nodes(tree_id="t1", nodes=nodes)
+
+    @method(streaming=False)
+    async def hostile(self) -> AsyncIterator[Note]:
+        """Text that terminals would obey, in one event."""
+        yield Note(text=HOSTILE)
+
+    @method
+    async def hostile_stream(self) -> AsyncIterator[Odd]:
+        """The same in a stream, in keys too."""
+        yield Odd(values={HOSTILE: HOSTILE})
+        yield Odd(values={"plain": HOSTILE})
+
+    @method(streaming=False, render="text")
+    async def hostile_text(self) -> AsyncIterator[Note]:
+        """The same as text."""
+        yield Note(text=HOSTILE)
+
+    @method(render="chat")
+    async def hostile_chat(self) -> AsyncIterator[Delta | Note | Complete]:
+        """The same in a chat, also split over two events."""
+        yield Delta(text=HOSTILE)
+        yield Delta(text="\x1b")
+        yield Delta(text="[31mSPLIT")
+        yield Note(text=HOSTILE)
+        yield Complete(turns=1)
+
+    @method(streaming=False)
+    async def hostile_end(self) -> AsyncIterator[Note]:
+        """The same as progress and as an error, with lines in it."""
+        await self.host.progress(f"[/bold] {HOSTILE}", 10.0)
+        raise by_code("conflict", f"{HOSTILE}\nsecond line", suggestion=HOSTILE)
+        yield Note(text="")
+
+    @method(streaming=False, completes={"pet": "cli.pets"}, aliases={"pet": ["animal"]})
+    async def stroke(
+        self,
+        pet: str,
+        mood: Literal["calm", "wild"] = "calm",
+        gently: bool = True,
+        tags: list[str] | None = None,
+    ) -> AsyncIterator[Note]:
+        """Stroke a pet.
+
+        Args:
+            pet: Which.
+            mood: How it is.
+            gently: Not roughly.
+            tags: Any words.
+        """
+        yield Note(text=f"{pet} {mood} {gently} {tags}")
+
+    @method
+    async def pets(self) -> AsyncIterator[Pet]:
+        """The pets there are; one has a name that would break a shell's list."""
+        for name in ("Tom", "Tiger::two", "with space", "bad\nline\x1b[31m"):
+            yield Pet(pet=name)
+
+    @method(streaming=False, needs_context=True)
+    async def where(self) -> AsyncIterator[Where]:
+        """Say where the caller stands."""
+        context = self.host.context
+        yield Where(cwd=context.cwd, greeting=context.env.get("GREETING"))
+
+    @method(streaming=False)
+    async def say(self, text: str, role: str = "user") -> AsyncIterator[SaidText]:
+        """Say something and hand out a handle to it.
+
+        Args:
+            text: What to say.
+            role: Who says it.
+        """
+        yield SaidText(text=text, role=role, model=None, handle=Said(text=text, role=role))
+
+    @resolver
+    async def said(self, handle: Said) -> AsyncIterator[SaidText]:
+        """Read it back."""
+        yield SaidText(text=handle.text, role=handle.role, model=None, handle=handle)
+
+
+class CliLater(Activation, namespace="cli", version="1.3.0"):
+    """The same namespace a version later: methods came, went and changed."""
+
+    @method(streaming=False)
+    async def say(self, text: str, volume: int, tone: str = "flat") -> AsyncIterator[Note]:
+        """Say something, at a volume.
+
+        Args:
+            text: What to say.
+            volume: How loud.
+            tone: How.
+        """
+        yield Note(text=f"{text} at {volume}, {tone}")
+
+    @method(streaming=False)
+    async def words(self, text: str = "other words") -> AsyncIterator[Note]:
+        """A text."""
+        yield Note(text=text)
+
+    @method(streaming=False)
+    async def sing(self, text: str) -> AsyncIterator[Note]:
+        """Sing something.
+
+        Args:
+            text: What to sing.
+        """
+        yield Note(text=f"la {text}")
+
+    @method(streaming=False)
+    async def fail(self, key: str = "", code: str = "not_found") -> AsyncIterator[Note]:
+        """Count the call, then fail."""
+        CALLS.append(key)
+        raise by_code(code, "it failed later")
+        yield Note(text="")
+
+    @method(streaming=False)
+    async def calls(self, key: str) -> AsyncIterator[Step]:
+        """How often `fail` was called."""
+        yield Step(n=CALLS.count(key))
+
+
+CALLS: list[str] = []

@@ -1,0 +1,559 @@
+"""Commands from the schema, in pipes and scripts: what goes in, what comes out, how it ends."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubd.wire.defaults import Paths
+from hubd.wire.item import EXIT_CODES
+from tests.support import Daemon
+from tests.synapse.plugin_for_cli import HOSTILE, TAME
+from tests.synapse.support import (
+    LATER_PLUGIN,
+    PLUGIN,
+    SYNAPSE,
+    clean_environment,
+    refusal,
+    shell,
+    synapse,
+    wait_for_stop,
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with Daemon(tmp_path_factory.mktemp("hub") / "home", *PLUGIN) as daemon:
+        yield daemon.home
+
+
+def lines(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+# -- commands ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [("solar info", "Sun"), ("solar earth info", "Earth"), ("solar earth luna info", "Luna")],
+)
+def test_commands_reach_to_any_depth(home: Path, words: str, name: str) -> None:
+    result = synapse(*words.split(), home=home)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert [event["name"] for event in lines(result.stdout)] == [name]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("cli", "hostile_text", "--raw"),
+        ("cli", "hostile-text", "--raw"),
+        ("--raw", "cli", "hostile-text"),
+        ("cli", "--raw", "hostile_text"),
+        ("cli", "hostile-text", "-o", "raw"),
+        ("cli", "hostile-text", "--output=raw"),
+    ],
+)
+def test_hyphens_are_underscores_and_options_stand_anywhere(
+    home: Path, arguments: tuple[str, ...]
+) -> None:
+    result = synapse(*arguments, home=home)
+    # In a pipe the text is not touched, whatever is in it; Python reads \r as a line's end.
+    assert result.stdout == HOSTILE.replace("\r", "\n") + "\n"
+
+
+def test_the_module_is_the_same_program(home: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "synapse", "echo", "ping"],
+        capture_output=True,
+        env=clean_environment(home),
+        check=True,
+    )
+    assert json.loads(result.stdout) == {"type": "pong", "message": "pong"}
+
+
+def test_a_namespace_answers_what_only_the_hub_lists(home: Path) -> None:
+    result = synapse("solar", "mars", "hash", home=home)
+    assert lines(result.stdout)[0]["type"] == "hash"
+
+
+def test_the_home_can_be_given_as_an_option_too(home: Path, tmp_path: Path) -> None:
+    result = synapse("echo", "ping", "--home", str(home), home=tmp_path / "elsewhere")
+    assert lines(result.stdout) == [{"type": "pong", "message": "pong"}]
+    assert not (tmp_path / "elsewhere").exists()
+
+
+# -- the two commands of the design ------------------------------------------------------------
+
+
+def test_a_namespace_that_is_not_there_is_refused_with_those_that_are(home: Path) -> None:
+    result = synapse("claudecode", "chat_async", "--name", "s", "--prompt", "…", home=home)
+    assert refusal(result, 2) == "unknown namespace 'claudecode'"
+    assert "There is: plexus, cli, echo, health, solar, self" in result.stderr
+
+
+def test_a_handle_of_a_plugin_that_is_not_there_is_not_found(home: Path) -> None:
+    handle = "cone@1.0.0::chat:msg-550e8400:user:bob"
+    result = synapse("plexus", "resolve_handle", "--handle", handle, home=home)
+    assert refusal(result, 3) == "no plugin 'cone' owns this handle"
+    assert "cli, echo, solar" in result.stderr
+
+
+def test_a_handle_is_resolved(home: Path) -> None:
+    [said] = lines(synapse("cli", "say", "--text", "a:b %", home=home).stdout)
+    found = synapse("plexus", "resolve_handle", "--handle", said["handle"], home=home)
+    [resolved] = lines(found.stdout)
+    assert resolved["kind"] == "message"
+    assert resolved["data"]["text"] == "a:b %"
+
+
+# -- output ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", [(), ("-j",), ("--json",), ("-o", "ndjson"), ("-o", "auto")])
+def test_a_pipe_gets_one_compact_object_per_event_per_line(
+    home: Path, option: tuple[str, ...]
+) -> None:
+    result = synapse("echo", "echo", "--message", "é", "--count", "2", *option, home=home)
+    one, two = result.stdout.splitlines()
+    assert one == '{"type":"echo","message":"é","count":1,"handle":"echo@1.0.0::once:é"}'
+    assert json.loads(two)["count"] == 2
+
+
+def test_json_is_the_object_of_one_event_and_the_array_of_a_stream(home: Path) -> None:
+    single = synapse("echo", "ping", "-o", "json", home=home)
+    assert json.loads(single.stdout) == {"type": "pong", "message": "pong"}
+    stream = synapse("echo", "echo", "--message", "x", "--count", "3", "-o", "json", home=home)
+    assert [event["count"] for event in json.loads(stream.stdout)] == [1, 2, 3]
+    empty = synapse("plexus", "search", "--query", "zzz", "-o", "json", home=home)
+    assert empty.stdout == "[]\n"
+
+
+def test_items_are_whole_stream_items(home: Path) -> None:
+    result = synapse("echo", "ping", "--items", home=home)
+    data, done = lines(result.stdout)
+    assert (data["type"], data["content_type"], done["type"]) == ("data", "echo.ping", "done")
+    assert data["metadata"]["provenance"] == ["plexus", "echo", "ping"]
+
+
+def test_items_of_a_failed_call_end_with_guidance_error_and_done(home: Path) -> None:
+    result = synapse("cli", "fail", "--code", "conflict", "--items", home=home)
+    assert [item["type"] for item in lines(result.stdout)] == ["guidance", "error", "done"]
+    assert (result.returncode, result.stderr.splitlines()[0]) == (7, "synapse: it failed")
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("name", {"name": "Earth"}),
+        ("name,moons.0", {"name": "Earth", "moons.0": "Luna"}),
+        ("moons.7, none.at", {"moons.7": None, "none.at": None}),
+    ],
+)
+def test_fields_pick_what_was_asked_for(home: Path, fields: str, expected: object) -> None:
+    result = synapse("solar", "earth", "info", "--fields", fields, home=home)
+    assert lines(result.stdout) == [expected]
+
+
+def test_a_table_can_be_asked_for_in_a_pipe(home: Path) -> None:
+    result = synapse("solar", "observe", "-o", "table", "--fields", "name,moons", home=home)
+    header, mercury, *_ = result.stdout.splitlines()
+    assert header.split() == ["name", "moons"]
+    assert mercury.split() == ["Mercury"]
+    assert "\x1b" not in result.stdout
+
+
+def test_an_output_that_does_not_exist_is_refused(home: Path) -> None:
+    result = synapse("echo", "ping", "-o", "yaml", home=home)
+    assert refusal(result, 2).startswith("--output must be one of auto, json")
+
+
+def test_what_programs_read_is_utf8_whatever_the_locale_says(home: Path) -> None:
+    result = synapse(
+        *("echo", "once", "--message", "é🎉", "-o", "json"), home=home, PYTHONIOENCODING="ascii"
+    )
+    assert json.loads(result.stdout)["message"] == "é🎉"
+
+
+# -- input -------------------------------------------------------------------------------------
+
+AWKWARD = "$HOME `id` \"quoted\" 'single' \\n back\\slash\nnew line\t🎉 é \u2028 end "
+
+
+@pytest.mark.parametrize("how", ["argument", "equals", "file", "stdin", "params", "params stdin"])
+def test_text_arrives_unchanged(home: Path, tmp_path: Path, how: str) -> None:
+    file = tmp_path / "prompt"
+    file.write_text(AWKWARD, encoding="utf-8")
+    params = json.dumps({"message": AWKWARD})
+    arguments, stdin = {
+        "argument": (("--message", AWKWARD), None),
+        "equals": ((f"--message={AWKWARD}",), None),
+        "file": (("--message", f"@{file}"), None),
+        "stdin": (("--message", "-"), AWKWARD),
+        "params": (("--params", params), None),
+        "params stdin": (("--params", "-"), params),
+    }[how]
+    # The fast way and, for the sake of the output, the other one.
+    for output in ((), ("-o", "json")):
+        result = synapse("echo", "once", *arguments, *output, home=home, stdin=stdin)
+        assert lines(result.stdout)[0]["message"] == AWKWARD
+
+
+@pytest.mark.parametrize("output", [(), ("-o", "json")])
+def test_five_megabytes_arrive_unchanged(home: Path, output: tuple[str, ...]) -> None:
+    prompt = "0123456789 é🎉\n" * 300_000
+    result = synapse("cli", "words", "--text", "-", *output, home=home, stdin=prompt)
+    assert len(prompt.encode()) > 5_000_000
+    assert lines(result.stdout)[0]["text"] == prompt
+
+
+@pytest.mark.parametrize("value", ["--", "-", "-x", "@name"])
+@pytest.mark.parametrize("output", [(), ("-o", "json")])
+def test_values_that_look_like_something_else_can_be_written(
+    home: Path, value: str, output: tuple[str, ...]
+) -> None:
+    written = f"@{value}" if value.startswith("@") else value
+    result = synapse("echo", "once", f"--message={written}", *output, home=home)
+    assert lines(result.stdout)[0]["message"] == value
+
+
+def test_a_method_that_wants_it_gets_directory_and_environment(home: Path, tmp_path: Path) -> None:
+    for option in ((), ("-o", "json")):
+        result = synapse("cli", "where", *option, home=home, cwd=str(tmp_path), GREETING="hé")
+        assert lines(result.stdout) == [{"type": "where", "cwd": str(tmp_path), "greeting": "hé"}]
+
+
+def test_a_dry_run_prints_the_request_and_sends_nothing(home: Path) -> None:
+    result = synapse("cli", "working", "--key", "dry", "--dry-run", home=home)
+    request = json.loads(result.stdout)
+    assert request["method"] == "plexus.call"
+    assert request["params"] == {"method": "cli.working", "params": {"key": "dry"}}
+    assert lines(synapse("cli", "calls", "--key", "dry", home=home).stdout)[0]["n"] == 0
+
+
+def test_a_dry_run_does_not_print_the_environment(home: Path) -> None:
+    result = synapse("cli", "where", "--dry-run", home=home, GREETING="secret")
+    assert "context" in json.loads(result.stdout)["params"]
+    assert "secret" not in result.stdout
+
+
+def test_the_schema_of_a_method_and_of_a_namespace_can_be_printed(home: Path) -> None:
+    method = json.loads(synapse("cli", "stroke", "--schema", home=home).stdout)
+    assert method["annotations"]["completes"] == {"pet": "cli.pets"}
+    namespace = json.loads(synapse("solar", "earth", "--schema", home=home).stdout)
+    assert namespace["namespace"] == "solar.earth"
+    assert [entry["name"] for entry in namespace["methods"]] == ["info"]
+
+
+# -- how it ends -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("code", "status"), EXIT_CODES.items())
+def test_every_error_code_has_its_exit_status(home: Path, code: str, status: int) -> None:
+    result = synapse("cli", "fail", "--code", code, home=home)
+    assert refusal(result, status) == "it failed"
+
+
+@pytest.mark.parametrize("option", ["json", "raw", "table"])
+def test_an_error_leaves_stdout_empty_in_every_output(home: Path, option: str) -> None:
+    result = synapse("cli", "fail", "--code", "timeout", "-o", option, home=home)
+    assert refusal(result, 6) == "it failed"
+
+
+def test_a_stream_that_fails_before_its_first_event_prints_no_array(home: Path) -> None:
+    handle = "cone@1.0.0::chat:x"
+    result = synapse("plexus", "resolve-handle", "--handle", handle, "-o", "json", home=home)
+    refusal(result, 3)
+
+
+@pytest.mark.parametrize("option", [(), ("-o", "json"), ("-o", "table")])
+def test_what_came_before_an_error_is_shown(home: Path, option: tuple[str, ...]) -> None:
+    result = synapse("cli", "half", *option, home=home)
+    assert result.returncode == 1
+    assert "so far" in result.stdout
+    assert result.stderr.splitlines()[0] == "synapse: it failed half way"
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [("complete", 0), ("approved", 0), ("waiting", 8), ("denied", 8), ("error", 1), ("failed", 5)],
+)
+def test_the_final_state_of_a_chat_decides(home: Path, end: str, status: int) -> None:
+    result = synapse("cli", "chat", "--end", end, home=home)
+    assert result.returncode == status
+    assert lines(result.stdout)[:2] == [
+        {"type": "content_delta", "text": "Hel"},
+        {"type": "content_delta", "text": "lo"},
+    ]
+
+
+def test_a_call_that_takes_longer_than_allowed_is_broken_off(home: Path) -> None:
+    result = synapse("cli", "slow", "--key", "late", "--timeout", "1", home=home)
+    assert result.returncode == 6
+    assert lines(result.stdout) == [{"type": "step", "n": 0}]
+    assert result.stderr == "synapse: the call did not end in time\n"
+    assert lines(synapse("cli", "ended", "--key", "late", home=home).stdout) == [
+        {"type": "note", "text": "cleaned up"}
+    ]
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "inf", "nan"])
+def test_a_timeout_that_is_none_is_refused(home: Path, text: str) -> None:
+    result = synapse("echo", "ping", f"--timeout={text}", home=home)
+    assert refusal(result, 2).startswith("--timeout must be a number of seconds")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        ("ecko ping", "unknown namespace 'ecko'", "Did you mean echo?"),
+        ("echo pong", "'echo' has no method or namespace 'pong'", "Did you mean ping or once?"),
+        ("solar earth moon", "'solar earth' has no method or namespace 'moon'", ""),
+        ("echo once --mesage x", "unknown parameter --mesage", "--message"),
+        ("echo echo --message x --count y", "--count must be a whole number, not 'y'", ""),
+        ("cli ask --kind maybe", "--kind must be one of confirm, prompt", ""),
+        ("echo once hello", "unexpected argument 'hello'", ""),
+        ("--bogus echo", "unknown option --bogus", ""),
+        ("echo ping --timeout", "--timeout needs a value", ""),
+        ("echo once --message @/no/such/file", "/no/such/file cannot be read", "@@"),
+        ("self bogus", "No such command 'bogus'", "synapse self --help"),
+        ("self status --bogus", "No such option: --bogus", "synapse self --help"),
+        ("self schema nowhere", "unknown namespace 'nowhere'", ""),
+        ("self completion show tcsh", "no completion for 'tcsh'", ""),
+    ],
+)
+def test_a_mistake_is_one_line_with_the_nearest_name(
+    home: Path, arguments: str, message: str, hint: str
+) -> None:
+    result = synapse(*arguments.split(), home=home)
+    assert refusal(result, 2).startswith(message)
+    assert hint in result.stderr
+
+
+def test_a_missing_parameter_is_answered_with_the_help(home: Path) -> None:
+    result = synapse("cli", "say", home=home)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("cli.say - Say something and hand out a handle to it.")
+    assert result.stderr.endswith("\nsynapse: missing parameter --text\n")
+
+
+def test_what_the_hub_refuses_is_a_usage_error(home: Path) -> None:
+    result = synapse("echo", "echo", "--message", "x", "--count", "0", home=home)
+    assert "count" in refusal(result, 2)
+
+
+def test_an_error_is_one_line_whatever_is_in_it(home: Path) -> None:
+    result = synapse("cli", "hostile-end", home=home)
+    assert refusal(result, 7) == f"{TAME} second line"
+    assert result.stderr.splitlines()[1].strip() == TAME
+
+
+def test_questions_are_answered_from_the_command_line(home: Path) -> None:
+    def ask(kind: str, *answers: str) -> str:
+        result = synapse("cli", "ask", "--kind", kind, *answers, home=home)
+        assert result.stderr == ""
+        return str(lines(result.stdout)[0]["text"])
+
+    assert ask("confirm", "--yes") == "True"
+    assert ask("confirm", "--answer", "no") == "False"
+    assert ask("prompt", "--answer", "é $x") == "'é $x'"
+    assert ask("select", "--answer", "Green") == "['g']"
+    assert ask("many", "--answer", "r,3") == "['r', 'b']"
+    assert ask("custom", "--answer", '{"a": 1}') == "{'a': 1}"
+
+
+@pytest.mark.parametrize(("kind", "wrong"), [("confirm", "perhaps"), ("select", "mauve")])
+def test_an_answer_that_does_not_fit_is_refused(home: Path, kind: str, wrong: str) -> None:
+    result = synapse("cli", "ask", "--kind", kind, "--answer", wrong, home=home)
+    assert wrong in refusal(result, 2)
+
+
+@pytest.mark.parametrize("option", [(), ("--no-input",), ("--yes",)])
+def test_a_question_that_nobody_can_answer_ends_the_call(
+    home: Path, option: tuple[str, ...]
+) -> None:
+    result = synapse("cli", "ask", "--kind", "prompt", *option, home=home)
+    assert refusal(result, 1) == "nobody can answer 'Well?' here"
+
+
+def test_an_interrupt_ends_a_call_in_a_script(home: Path) -> None:
+    process = subprocess.Popen(
+        [*SYNAPSE, "cli", "slow", "--key", "script"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=clean_environment(home),
+    )
+    with process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline()) == {"type": "step", "n": 0}
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stderr) == (130, b"")
+
+
+# -- scripts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["", "-o raw", "-o table", "--items"])
+def test_a_reader_that_has_enough_ends_it_quietly(home: Path, output: str) -> None:
+    command = f"synapse echo echo --message x --count 200000 {output}"
+    result = shell(f"{command} | head -n 1; echo ${{PIPESTATUS[0]}}", home=home)
+    assert result.stderr == ""
+    assert result.stdout.splitlines()[-1] == "0"
+
+
+def test_a_missing_stdout_or_stdin_is_no_reason_to_fail(home: Path) -> None:
+    result = shell("synapse echo ping -o json >&- <&-; echo $?", home=home)
+    assert (result.stdout, result.stderr) == ("0\n", "")
+
+
+def test_two_hundred_calls_eight_at_a_time_all_answer(home: Path) -> None:
+    script = "seq 200 | xargs -P8 -I{} synapse echo once --message {}"
+    result = shell(script, home=home)
+    assert (result.returncode, result.stderr) == (0, "")
+    messages = sorted(int(event["message"]) for event in lines(result.stdout))
+    assert messages == list(range(1, 201))
+
+
+def test_a_shell_loop_reads_an_event_a_line(home: Path) -> None:
+    script = (
+        "synapse echo echo --message 'a b' --count 3 | "
+        "while read -r event; do echo got ${#event}; done"
+    )
+    assert len(shell(script, home=home).stdout.splitlines()) == 3
+
+
+def test_jq_reads_the_events(home: Path) -> None:
+    if shutil.which("jq") is None:
+        pytest.skip("NOT TESTED: jq is not installed, piping into it was not tried")
+    result = shell("synapse solar observe | jq -r .name | tail -n 1", home=home)
+    assert (result.stdout, result.stderr) == ("Neptune\n", "")
+
+
+# -- the daemon and the cache ------------------------------------------------------------------
+
+
+def cache_files(home: Path) -> list[str]:
+    directory = Path(Paths(str(home)).cache)
+    return sorted(path.name for path in directory.iterdir()) if directory.exists() else []
+
+
+def test_without_a_daemon_the_first_call_starts_one_and_fills_the_cache(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    refused = synapse("echo", "ping", "--no-autostart", home=home)
+    assert refusal(refused, 5).startswith("no daemon listens on")
+    assert not home.exists()
+    try:
+        result = synapse("echo", "ping", home=home)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert lines(result.stdout) == [{"type": "pong", "message": "pong"}]
+        assert len(cache_files(home)) == 1
+    finally:
+        wait_for_stop(home)
+    # The cache is there, the daemon is not: help works, calls are refused.
+    shown = synapse("solar", "earth", "info", "--help", "--no-autostart", home=home)
+    assert shown.stdout.startswith("solar.earth.info - The figures of this body.")
+    assert "Namespaces:" in synapse("--no-autostart", home=home).stdout
+    assert refusal(synapse("echo", "ping", "--no-autostart", home=home), 5)
+    assert json.loads(synapse("self", "status", "--json", home=home).stdout)["running"] is False
+
+
+def test_a_daemon_that_cannot_start_is_reported_in_one_line(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "hub.db").write_bytes(b"this is not a database" * 100)
+    message = refusal(synapse("echo", "ping", home=home), 5)
+    assert message.startswith("the daemon could not be started: ")
+
+
+def test_a_hub_that_changes_is_noticed_at_once(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Daemon(home, *PLUGIN):
+        assert synapse("cli", "say", "--text", "x", home=home).returncode == 0
+        [before] = cache_files(home)
+        old = (home / "cache" / before).read_bytes()
+    with Daemon(home, *LATER_PLUGIN):
+        # A removed command, then one whose parameters changed, then a new one.
+        gone = synapse("cli", "rows", home=home)
+        assert refusal(gone, 2) == "'cli' has no method or namespace 'rows'"
+        assert (home / "cache" / before).read_bytes() != old
+
+        (home / "cache" / before).write_bytes(old)
+        wrong = synapse("cli", "say", "--text", "x", home=home)
+        assert wrong.returncode == 2
+        assert wrong.stderr.endswith("synapse: missing parameter --volume\n")
+        assert "--volume integer" in wrong.stderr
+
+        for option in ((), ("--items",)):
+            (home / "cache" / before).write_bytes(old)
+            changed = synapse("cli", "say", "--text", "x", "--volume", "3", *option, home=home)
+            assert changed.returncode == 0, changed.stderr
+            assert "x at 3, flat" in changed.stdout
+
+            (home / "cache" / before).write_bytes(old)
+            new = synapse("cli", "sing", "--text", "x", *option, home=home)
+            assert "la x" in new.stdout
+
+            # What works with the old schema too renews it all the same.
+            (home / "cache" / before).write_bytes(old)
+            same = synapse("cli", "words", *option, home=home)
+            assert "other words" in same.stdout
+            assert (home / "cache" / before).read_bytes() != old
+
+            # The old one has `fail --code`, too: it failed by itself, and is not tried again.
+            (home / "cache" / before).write_bytes(old)
+            failed = synapse("cli", "fail", "--code", "not_found", *option, home=home)
+            assert failed.returncode == 3
+            assert failed.stderr.startswith("synapse: it failed later\n")
+            assert (home / "cache" / before).read_bytes() != old
+        [count] = lines(synapse("cli", "calls", "--key", "", home=home).stdout)
+        assert count["n"] == 2
+
+
+def test_a_failed_call_with_an_old_cache_says_only_how_the_new_one_ended(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Daemon(home, *PLUGIN):
+        synapse("echo", "ping", home=home)
+    with Daemon(home, *LATER_PLUGIN):
+        result = synapse("cli", "say", "--text", "x", "--role", "r", "--items", home=home)
+        assert (result.returncode, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"synapse cache 1\n", b"\x00" * 4096])
+def test_a_cache_that_cannot_be_read_is_made_anew(home: Path, rubbish: bytes) -> None:
+    [name] = cache_files(home)
+    (home / "cache" / name).write_bytes(rubbish)
+    assert lines(synapse("echo", "ping", home=home).stdout)[0]["message"] == "pong"
+    assert (home / "cache" / name).read_bytes() != rubbish
+
+
+def test_a_daemon_that_dies_in_the_middle_of_a_call_is_told(tmp_path: Path) -> None:
+    with Daemon(tmp_path / "home", *PLUGIN) as daemon:
+        process = subprocess.Popen(
+            [*SYNAPSE, "cli", "slow", "--key", "k"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=clean_environment(daemon.home),
+            text=True,
+        )
+        with process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            daemon.kill()
+            _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 5
+    assert stderr == "synapse: the daemon went away in the middle of the call\n"
+
+
+def test_a_socket_that_others_could_have_put_there_is_not_spoken_to(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o777)
+    assert "is not safe to use" in refusal(synapse("echo", "ping", home=home), 4)

@@ -1,0 +1,153 @@
+"""Help, from the schema: the layout of the seeds, every level, examples that run."""
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from synapse.cache import Cache, load
+from synapse.hubs import LocalHub
+from tests.support import Daemon
+from tests.synapse.support import PLUGIN, synapse
+
+NOTES = ("--plugin", "tests.notes_plugin:Notes")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with Daemon(tmp_path_factory.mktemp("hub") / "home", *PLUGIN, *NOTES) as daemon:
+        synapse("echo", "ping", home=daemon.home)
+        yield daemon.home
+
+
+@pytest.fixture(scope="module")
+def cache(home: Path) -> Cache:
+    found = load(LocalHub(str(home), autostart=False).cache_file)
+    assert found is not None
+    return found
+
+
+def test_a_method_with_handles_is_laid_out_as_the_seed_shows(home: Path) -> None:
+    result = synapse("cli", "say", "--help", home=home)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == (
+        """\
+cli.say - Say something and hand out a handle to it.
+
+Parameters:
+  --text text  What to say. (required)
+  --role text  Who says it. (default: user)
+
+Returns: said
+  said {text: string, role: string, model: string?, handle: handle}
+
+Produces handles: cli@1.2.0::say
+  meta[0]: text
+  meta[1]: role
+
+  Resolve returns: said (message)
+    text: string
+    role: string
+    model: string?
+    handle: handle
+
+Example:
+  synapse cli say --text hello
+"""
+    )
+
+
+def test_parameters_show_what_may_be_written(home: Path) -> None:
+    text = synapse("cli", "stroke", "-h", home=home).stdout
+    assert "  --mood calm|wild      How it is. (default: calm)\n" in text
+    assert "  --gently/--no-gently  Not roughly. (default: True)\n" in text
+    assert "  --tags text…          Any words.\n" in text
+
+
+def test_a_stream_is_said_to_be_one(home: Path) -> None:
+    assert "\nReturns: Stream[echo]\n" in synapse("echo", "echo", "--help", home=home).stdout
+    assert "\nReturns: Stream[resolved | unresolved]\n" in (
+        synapse("plexus", "resolve_handle", "--help", home=home).stdout
+    )
+
+
+@pytest.mark.parametrize("words", [("solar", "earth"), ("solar", "earth", "--help")])
+def test_a_namespace_shows_its_methods_children_and_handles(
+    home: Path, words: tuple[str, ...]
+) -> None:
+    result = synapse(*words, home=home)
+    assert result.returncode == 0
+    assert result.stdout == (
+        """\
+solar.earth - Earth, a planet of Sun
+
+Methods:
+  info  The figures of this body.
+
+Namespaces:
+  luna  Luna, a moon of Earth
+
+Handles:
+  solar.earth@1.0.0::info  Points at one body of the solar system.
+
+synapse solar earth info --help shows one method.
+"""
+    )
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])
+def test_synapse_alone_shows_the_tree_with_a_line_each(home: Path, words: tuple[str, ...]) -> None:
+    result = synapse(*words, home=home)
+    assert (result.returncode, result.stderr) == (0, "")
+    tree = result.stdout.partition("Namespaces:\n")[2].partition("\n\n")[0].splitlines()
+    names = [line.split("  ")[1] for line in tree if not line.startswith("   ")]
+    assert names == ["plexus", "cli", "echo", "health", "notes", "solar", "self"]
+    position = next(n for n, line in enumerate(tree) if line.split()[0] == "earth")
+    assert tree[position].startswith("    earth  ")
+    assert tree[position + 1].startswith("      luna  ")
+    assert all(len(line.split()) > 2 for line in tree)
+    assert "Exit status: 0 done, 1 failed, 2 usage" in result.stdout
+
+
+def test_the_root_help_names_every_option(home: Path) -> None:
+    from synapse.invocation import OPTIONS
+
+    text = synapse("--help", home=home).stdout
+    # A token on the command line shows in `ps`, so it is not advertised.
+    assert [name for name in OPTIONS if name not in text and name != "--token"] == []
+
+
+BUILT_IN = ("plexus", "echo", "health", "solar", "solar.earth", "solar.earth.luna", "notes")
+
+
+def test_every_example_runs(home: Path, cache: Cache) -> None:
+    ran = 0
+    for path in BUILT_IN:
+        for method in cache.methods(path):
+            text = synapse(*path.split("."), method, "--help", home=home).stdout
+            example = text.rstrip().rpartition("Example:\n")[2]
+            program, *words = shlex.split(example)
+            result = synapse(*words, home=home)
+            assert program == "synapse"
+            assert (result.returncode, result.stderr) == (0, ""), example
+            ran += 1
+    assert ran >= 15
+
+
+def test_the_help_of_self_names_its_commands_and_the_exit_statuses(home: Path) -> None:
+    for words in (("self", "--help"), ("self",), ("self", "-h")):
+        result = synapse(*words, home=home)
+        assert (result.returncode, result.stderr) == (0, "")
+        for name in ("status", "doctor", "schema", "cache", "completion", "version"):
+            assert f" {name} " in result.stdout
+        assert "Usage: synapse self " in result.stdout
+        assert "130 interrupted" in result.stdout
+
+
+def test_the_version_is_shown_without_a_hub(tmp_path: Path) -> None:
+    from hubd import __version__
+
+    result = synapse("--version", "--no-autostart", home=tmp_path / "none")
+    assert (result.returncode, result.stdout) == (0, f"synapse {__version__}\n")
+    assert not (tmp_path / "none").exists()

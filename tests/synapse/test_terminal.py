@@ -1,0 +1,332 @@
+"""The command line at a real pseudo-terminal: what a person sees, types and breaks off."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from tests.support import Daemon
+from tests.synapse.plugin_for_cli import TAME
+from tests.synapse.support import (
+    PLUGIN,
+    Terminal,
+    at_terminal,
+    has_colour,
+    synapse,
+    without_own_sequences,
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with Daemon(tmp_path_factory.mktemp("hub") / "home", *PLUGIN) as daemon:
+        # Every test finds a filled cache.
+        synapse("echo", "ping", home=daemon.home)
+        yield daemon.home
+
+
+def tell(home: Path, *words: str) -> dict[str, object]:
+    """A call beside the one at the terminal."""
+    result = synapse(*words, home=home)
+    assert result.returncode == 0, result.stderr
+    event: dict[str, object] = json.loads(result.stdout)
+    return event
+
+
+# -- views -------------------------------------------------------------------------------------
+
+
+def test_help_is_shown_for_every_level(home: Path) -> None:
+    for words, begin in (
+        ((), "synapse NAMESPACE… METHOD"),
+        (("solar",), "solar - The solar system"),
+        (("cli", "say", "--help"), "cli.say - Say something and hand out a handle to it."),
+    ):
+        status, text = at_terminal(*words, home=home)
+        assert (status, text[: len(begin)]) == (0, begin)
+
+
+def test_events_of_a_stream_are_a_table(home: Path) -> None:
+    status, text = at_terminal("solar", "observe", home=home, columns=200)
+    header, *rows = without_own_sequences(text).splitlines()
+    assert status == 0
+    assert header.split()[:4] == ["name", "body_type", "parent", "mass_kg"]
+    assert [row.split()[0] for row in rows[:3]] == ["Mercury", "Venus", "Earth"]
+    assert '{"' not in text
+
+
+def test_one_event_is_its_fields_below_each_other(home: Path) -> None:
+    status, text = at_terminal("solar", "earth", "info", home=home)
+    rows = [line.split() for line in without_own_sequences(text).splitlines()]
+    assert status == 0
+    assert rows[0] == ["name", "Earth"]
+    assert ["moons", "Luna"] in rows
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("cli", "words"), ["plain words"]),
+        (("cli", "branches"), ["t1", "└── the root", "    └── a leaf"]),
+        (("cli", "chat", "--end", "complete"), ["Hello", "· complete turns=1"]),
+        (("cli", "words", "--raw"), ["plain words"]),
+        (("cli", "words", "-j"), ['{"type":"note","text":"plain words"}']),
+        (("cli", "rows", "--fields", "name", "--count", "1"), ["name  name-0"]),
+    ],
+)
+def test_the_hint_of_the_method_decides_how_it_looks(
+    home: Path, words: tuple[str, ...], expected: list[str]
+) -> None:
+    status, text = at_terminal(*words, home=home)
+    shown = [line.rstrip() for line in without_own_sequences(text).splitlines()]
+    assert (status, shown) == (0, expected)
+
+
+@pytest.mark.parametrize(("end", "status"), [("waiting", 8), ("denied", 8), ("error", 1)])
+def test_the_end_of_a_chat_decides_at_a_terminal_too(home: Path, end: str, status: int) -> None:
+    assert at_terminal("cli", "chat", "--end", end, home=home)[0] == status
+
+
+@pytest.mark.parametrize("words", ["solar observe", "echo ping", "cli hostile", "cli pets"])
+def test_json_is_the_same_with_and_without_a_terminal(home: Path, words: str) -> None:
+    plain = synapse(*words.split(), "-o", "json", home=home)
+    assert at_terminal(*words.split(), "-o", "json", home=home) == (0, plain.stdout)
+
+
+def test_a_mistake_is_one_line_at_a_terminal_too(home: Path) -> None:
+    status, text = at_terminal("echo", "once", "--mesage", "x", home=home)
+    expected = "synapse: unknown parameter --mesage\n         Did you mean --message?\n"
+    assert (status, text) == (2, expected)
+
+
+# -- width and colour --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("columns", "term"), [(40, "xterm"), (200, "xterm"), (40, "dumb")])
+@pytest.mark.parametrize("words", ["", "cli stroke --help", "cli rows", "solar earth info"])
+def test_no_line_is_longer_than_the_terminal_is_wide(
+    home: Path, columns: int, term: str, words: str
+) -> None:
+    status, text = at_terminal(*words.split(), home=home, columns=columns, TERM=term)
+    shown = without_own_sequences(text).splitlines()
+    assert status == 0
+    # An example stays in one piece, to be copied.
+    lengths = [cell_len(line) for line in shown if not line.startswith("  synapse ")]
+    assert max(lengths) <= columns
+    # The room that there is, is used.
+    if words in ("", "cli rows"):
+        assert max(lengths) > columns * 3 // 4 or columns == 200
+
+
+def test_the_variable_for_the_width_wins(home: Path) -> None:
+    _, text = at_terminal("cli", "rows", home=home, columns=200, COLUMNS="50")
+    assert max(cell_len(line) for line in without_own_sequences(text).splitlines()) == 50
+
+
+def test_colour_is_left_out_where_it_is_not_wanted(home: Path) -> None:
+    words = ("self", "--help")
+    assert has_colour(at_terminal(*words, home=home)[1])
+    assert not has_colour(at_terminal(*words, home=home, NO_COLOR="1")[1])
+
+
+@pytest.mark.parametrize("words", ["", "solar observe", "cli words", "self --help", "self doctor"])
+def test_a_dumb_terminal_gets_no_sequences_at_all(home: Path, words: str) -> None:
+    status, text = at_terminal(*words.split(), home=home, TERM="dumb")
+    assert status == 0
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("hostile", "hostile-stream", "hostile-text", "hostile-chat", "hostile-end"),
+        *("hostile --raw", "hostile -j", "hostile-stream -o json", "hostile-text --items"),
+        *("hostile-end -j", "hostile-end --items"),
+    ],
+)
+def test_no_sequence_in_a_text_reaches_the_terminal(home: Path, words: str) -> None:
+    _, text = at_terminal("cli", *words.split(), home=home, NO_COLOR="1")
+    rest = without_own_sequences(text)
+    # Rich draws its bar with carriage returns.
+    controls = re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", rest.replace("\r", ""))
+    assert controls == []
+    assert "RED" in rest
+    assert not has_colour(text)
+
+
+def test_a_text_without_its_sequences_is_readable(home: Path) -> None:
+    assert at_terminal("cli", "hostile", "--raw", home=home) == (0, f"{TAME}\n")
+
+
+# -- time --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", [(), ("-j",)])
+def test_events_of_a_slow_stream_appear_before_its_end(home: Path, output: tuple[str, ...]) -> None:
+    key = f"appear{output}"
+    with Terminal("cli", "slow", "--key", key, *output, home=home) as terminal:
+        for number in range(3):
+            terminal.until(str(number))
+            tell(home, "cli", "go", "--key", key)
+        assert terminal.finish()[0] == 0
+
+
+@pytest.mark.parametrize("output", [(), ("-j",)])
+def test_ctrl_c_ends_the_call_and_harms_nothing(home: Path, output: tuple[str, ...]) -> None:
+    key = f"interrupt{output}"
+    with Terminal("cli", "slow", "--key", key, *output, home=home) as terminal:
+        terminal.until("0")
+        terminal.type("\x03")
+        status, text = terminal.finish()
+    assert status == 130
+    assert "Traceback" not in text
+    # The plugin's `finally` ran, and the daemon answers.
+    assert tell(home, "cli", "ended", "--key", key)["text"] == "cleaned up"
+
+
+def test_ctrl_c_at_a_question_ends_the_call(home: Path) -> None:
+    with Terminal("cli", "ask", "--kind", "prompt", home=home) as terminal:
+        terminal.until("Well?: ")
+        terminal.type("\x03")
+        assert terminal.finish()[0] == 130
+    assert tell(home, "echo", "ping")["message"] == "pong"
+
+
+@pytest.mark.parametrize("end", ["done", "fail", "interrupt", "timeout"])
+def test_progress_is_shown_while_it_lasts_and_the_cursor_comes_back(home: Path, end: str) -> None:
+    key = f"{end} progress"
+    options = ("--timeout", "1") if end == "timeout" else ()
+    with Terminal("cli", "working", "--key", key, *options, home=home) as terminal:
+        terminal.until("half way")
+        if end == "interrupt":
+            terminal.type("\x03")
+        elif end != "timeout":
+            tell(home, "cli", "go", "--key", key)
+        status, text = terminal.finish()
+    assert status == {"done": 0, "fail": 1, "interrupt": 130, "timeout": 6}[end]
+    hidden, shown = text.count("\x1b[?25l"), text.count("\x1b[?25h")
+    assert hidden == shown == 1
+
+
+def test_progress_goes_to_stderr_and_the_data_to_stdout(home: Path, tmp_path: Path) -> None:
+    for number, output in enumerate(((), ("-o", "table"))):
+        file, key = tmp_path / f"out{number}", f"split{number}"
+        command = ("cli", "working", "--key", key, *output)
+        with Terminal(*command, home=home, stdout=file) as terminal:
+            terminal.until("half way")
+            tell(home, "cli", "go", "--key", key)
+            status, text = terminal.finish()
+        assert status == 0
+        assert "worked" not in text
+        assert "worked" in file.read_text()
+        assert "half way" not in file.read_text()
+
+
+# -- questions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "answer"),
+    [
+        ("confirm", ("yes\n",), "True"),
+        ("confirm", ("maybe\n", "n\n"), "False"),
+        ("prompt", ("a name\n",), "'a name'"),
+        ("multiline", ("one\n", "two\n", ".\n"), "'one\\ntwo'"),
+        ("select", ("2\n",), "['g']"),
+        ("select", ("9\n", "blue\n"), "['b']"),
+        ("many", ("1, g\n",), "['r', 'g']"),
+        ("custom", ('{"a": [1]}\n',), "{'a': [1]}"),
+    ],
+)
+def test_a_question_is_answered_by_typing(
+    home: Path, kind: str, typed: tuple[str, ...], answer: str
+) -> None:
+    with Terminal("cli", "ask", "--kind", kind, home=home) as terminal:
+        terminal.until("Well?")
+        for text in typed:
+            terminal.type(text)
+        status, text = terminal.finish()
+    assert status == 0
+    assert text.rstrip().endswith(answer)
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "shown", "answer"),
+    [("confirm", "yes", "[Y/n]", "True"), ("prompt", "Tom", "[Tom]", "'Tom'")],
+)
+def test_an_empty_line_is_the_default(
+    home: Path, kind: str, default: str, shown: str, answer: str
+) -> None:
+    with Terminal("cli", "ask", "--kind", kind, "--default", default, home=home) as terminal:
+        terminal.until(f"Well? {shown}")
+        terminal.type("\n")
+        assert terminal.finish()[1].rstrip().endswith(answer)
+
+
+@pytest.mark.parametrize("kind", ["confirm", "prompt", "select", "custom"])
+def test_the_end_of_input_declines(home: Path, kind: str) -> None:
+    with Terminal("cli", "ask", "--kind", kind, home=home) as terminal:
+        terminal.until("Well?")
+        terminal.type("\x04")
+        status, text = terminal.finish()
+    assert (status, text.splitlines()[-1]) == (1, "synapse: the caller declined to answer")
+
+
+def test_the_options_of_a_question_are_listed(home: Path) -> None:
+    with Terminal("cli", "ask", "--kind", "select", home=home) as terminal:
+        terminal.until("  1) Red - as blood")
+        terminal.until("  3) Blue")
+        terminal.until("number: ")
+
+
+def test_a_question_goes_to_stderr_and_the_answer_to_stdout(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    with Terminal("cli", "ask", "--kind", "prompt", home=home, stdout=file) as terminal:
+        terminal.until("Well?: ")
+        terminal.type("me\n")
+        assert terminal.finish()[0] == 0
+    assert json.loads(file.read_text()) == {"type": "note", "text": "'me'"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "status", "last"),
+    [
+        ("confirm", ("--yes",), 0, "text  True"),
+        ("prompt", ("--answer", "me"), 0, "text  'me'"),
+        ("prompt", ("--no-input",), 1, "nobody can answer 'Well?' here"),
+    ],
+)
+def test_options_answer_at_a_terminal_without_asking(
+    home: Path, kind: str, options: tuple[str, ...], status: int, last: str
+) -> None:
+    ended, text = at_terminal("cli", "ask", "--kind", kind, *options, home=home)
+    assert ended == status
+    assert last in without_own_sequences(text)
+    assert "Well?: " not in text
+
+
+def test_a_message_that_is_hostile_is_asked_without_its_sequences(home: Path) -> None:
+    message = "\x1b]0;title\x07Sure\x1b[2J?"
+    command = ("cli", "ask", "--kind", "confirm", "--message", message)
+    with Terminal(*command, home=home) as terminal:
+        terminal.until("Sure? [y/n] ")
+        terminal.type("y\n")
+        status, text = terminal.finish()
+    assert status == 0
+    assert "\x1b]" not in text
+    assert "\x1b[2J" not in text
+
+
+def test_an_answer_that_comes_too_late_is_no_reason_to_fail(home: Path) -> None:
+    with Terminal("cli", "hasty", "--key", "hasty", home=home) as terminal:
+        terminal.until("Quick? [Y/n] ")
+        tell(home, "cli", "ended", "--key", "hasty")
+        terminal.type("n\n")
+        terminal.until("the answer was not taken")
+        tell(home, "cli", "go", "--key", "hasty")
+        status, text = terminal.finish()
+    assert status == 0
+    assert "went on with True" in text
