@@ -9,8 +9,8 @@ import textwrap
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from synapse.params import shown
 from synapse.render.safe import clean
+from synapse.schemas import shown
 
 if TYPE_CHECKING:
     from synapse.cache import Cache

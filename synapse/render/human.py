@@ -12,6 +12,7 @@ import shutil
 import sys
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
@@ -23,6 +24,9 @@ from synapse.render.safe import clean, one_line
 
 # A table is drawn when this many rows are there; until then their widths are unknown.
 MAX_TABLE_ROWS = 5000
+# A column narrower than this says nothing, unless its values are.
+MIN_COLUMN = 10
+COLUMN_GAP = 2
 
 
 class _Console(Console):
@@ -134,7 +138,7 @@ class Rows(Human):
         for name, rows in groups.items():
             if len(groups) > 1:
                 self.show(Text(clean(name), style="bold"))
-            self.show(view(rows[0]) if len(rows) == 1 else table(rows))
+            self.show(view(rows[0]) if len(rows) == 1 else table(rows, self.console.width))
 
 
 class Words(Human):
@@ -237,17 +241,44 @@ def view(content: Any) -> Any:
     return grid
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
+def table(rows: list[dict[str, Any]], width: int) -> Table:
     """Several events: a row each."""
     names = [name for name in dict.fromkeys(key for row in rows for key in row) if name != "type"]
+    cells = {name: [one_line(value_text(row.get(name))) for row in rows] for name in names}
+    widths = fit({name: max(map(cell_len, (name, *cells[name]))) for name in names}, width)
     drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
+    for name, room in widths.items():
         numeric = all(isinstance(row.get(name), int | float) for row in rows)
         side: Any = "right" if numeric else "left"
-        drawn.add_column(clean(name), justify=side, overflow="ellipsis", no_wrap=True)
-    for row in rows:
-        drawn.add_row(*(Text(clean(value_text(row.get(name)))) for name in names))
+        drawn.add_column(
+            clean(name), justify=side, overflow="ellipsis", no_wrap=True, max_width=room
+        )
+    for number in range(len(rows)):
+        drawn.add_row(*(Text(cells[name][number]) for name in widths))
+    hidden = [clean(name) for name in names if name not in widths]
+    if hidden:
+        drawn.caption = f"no room for {', '.join(hidden)}: see --fields and -o json"
+        drawn.caption_justify = "left"
     return drawn
+
+
+def fit(wanted: dict[str, int], width: int) -> dict[str, int]:
+    """The columns that a table of this width has room for, with their widths.
+
+    The widest give way first, but not below what still says something; then the last columns go.
+    """
+    widths = dict(wanted)
+    while len(widths) > 1:
+        excess = sum(widths.values()) + COLUMN_GAP * (len(widths) - 1) - width
+        if excess <= 0:
+            break
+        widest = max(widths, key=lambda name: widths[name])
+        if widths[widest] > MIN_COLUMN:
+            widths[widest] -= 1
+        else:
+            del widths[list(widths)[-1]]
+            widths = {name: wanted[name] for name in widths}
+    return widths
 
 
 def value_text(value: Any) -> str:

@@ -8,7 +8,8 @@ import pytest
 
 from synapse.context import new_sources
 from synapse.errors import UsageError
-from synapse.params import MAX_NESTING, Sources, parse
+from synapse.params import Sources, parse
+from synapse.values import MAX_NESTING
 
 Schema = dict[str, Any]
 
