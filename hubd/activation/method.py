@@ -9,7 +9,7 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from types import UnionType
 from typing import (
     Annotated,
@@ -259,8 +259,9 @@ def read_resolver(owner: str, function: Callable[..., Any]) -> Resolver:
     return Resolver(handle, function, _events(where, hints))
 
 
+@cache
 def events_schema(events: tuple[type, ...]) -> JsonSchema:
-    """JSON Schema of any of the events."""
+    """JSON Schema of any of the events; made once, since many methods yield the same ones."""
     models = tuple(event for event in events if event is not Encoded)
     if not models:
         return {"type": "object"}
@@ -272,6 +273,8 @@ def events_schema(events: tuple[type, ...]) -> JsonSchema:
 
 def json_schema(annotation: Any, mode: JsonSchemaMode) -> JsonSchema:
     """JSON Schema of a type, without the titles that only repeat the names."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation.model_json_schema(mode=mode, schema_generator=_Untitled)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     return adapter.json_schema(mode=mode, schema_generator=_Untitled)
 
