@@ -13,21 +13,18 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
-from hubd.errors import DatabaseUnusable, HubError, Internal
 from hubd.storage import migrations
-
-if TYPE_CHECKING:  # imported when the first long read needs it; it costs start-up time
-    import aiosqlite
+from hubd.storage.failure import caller_error, closed_error, code_of, unusable
+from hubd.storage.readers import STEPS_PER_LOOK, LongReads, Value, read_only
 
 T = TypeVar("T")
 Row = dict[str, Any]
-Value = str | int | float | bytes | None
 
 log = logging.getLogger("hubd.storage")
 
@@ -37,10 +34,6 @@ MAX_GROUP: Final = 1024
 WAL_AUTOCHECKPOINT_PAGES: Final = 4000
 # A read that takes longer leaves the event loop's thread and starts over in a reader thread.
 MAX_SECONDS_IN_LOOP: Final = 0.005
-# How often a read looks at the clock, in steps of SQLite's virtual machine.
-STEPS_PER_LOOK: Final = 5_000
-# Concurrent long reads; more wait their turn.
-READERS: Final = 2
 # Rows a reader thread hands over at a time.
 PAGE_ROWS: Final = 256
 # What a streamed read keeps in memory before it goes to a temporary file.
@@ -91,11 +84,8 @@ class Database:
         self._waiting: list[_Job] = []
         # When the read that is running in the loop's thread is given up there.
         self._read_until = 0.0
-        # Connections for long reads: waiting for the next one, at work, and being closed.
-        self._idle_readers: list[_Reader] = []
-        self._busy_readers: set[_Reader] = set()
-        self._retiring: set[asyncio.Future[None]] = set()
-        self._reader_slots = asyncio.Semaphore(READERS)
+        # Everything that takes longer than that.
+        self._long_reads = LongReads(path)
         # Set once, by close(): nothing is accepted after it.
         self._closed = False
         # How many commits the writer made; read by benchmarks and tests.
@@ -137,13 +127,7 @@ class Database:
             return
         self._closed = True
         self._flush()
-        for busy in self._busy_readers:
-            busy.abandoned = True
-        for _ in range(READERS):
-            await self._reader_slots.acquire()
-        for _ in range(READERS):  # who still waits for one finds the database closed
-            self._reader_slots.release()
-        await asyncio.gather(*self._retiring, *(reader.close() for reader in self._idle_readers))
+        await self._long_reads.close()
         assert self._reader is not None
         self._reader.close()
         # The writer last: closing the last connection tidies the WAL away.
@@ -178,7 +162,7 @@ class Database:
             DatabaseUnusable: The disk is full or the file is damaged; nothing was written.
         """
         if self._closed:
-            raise _closed_error()
+            raise closed_error()
         assert self._loop is not None, "the database is not open"
         job = _Job(function, self._loop.create_future())
         if not self._waiting:
@@ -208,7 +192,7 @@ class Database:
         takes its time.
         """
         with SpooledTemporaryFile(max_size=SPOOL_BYTES) as spool:
-            async with self._long_read(sql, params) as cursor:
+            async with self._long_reads.read(sql, params) as cursor:
                 columns = [column[0] for column in cursor.description]
                 while page := await cursor.fetchmany(PAGE_ROWS):
                     marshal.dump(list(map(tuple, page)), spool)
@@ -220,7 +204,7 @@ class Database:
 
     async def _fetch(self, sql: str, params: tuple[Value, ...], *, one: bool) -> list[Row]:
         if self._closed:
-            raise _closed_error()
+            raise closed_error()
         assert self._reader is not None, "the database is not open"
         self._read_until = time.monotonic() + MAX_SECONDS_IN_LOOP
         try:
@@ -231,54 +215,15 @@ class Database:
             return result
         except sqlite3.DatabaseError as error:
             if code_of(error) != sqlite3.SQLITE_INTERRUPT:
-                raise _caller_error(error, self.path) from error
+                raise caller_error(error, self.path) from error
         # Too long for the event loop's thread.
-        async with self._long_read(sql, params) as found:
+        async with self._long_reads.read(sql, params) as found:
             slow = await found.fetchmany(1) if one else await found.fetchall()
             columns = [column[0] for column in found.description]
             return [dict(zip(columns, row, strict=True)) for row in slow]
 
     def _takes_too_long(self) -> bool:
         return time.monotonic() > self._read_until
-
-    @asynccontextmanager
-    async def _long_read(
-        self, sql: str, params: tuple[Value, ...]
-    ) -> AsyncIterator["aiosqlite.Cursor"]:
-        """A cursor in a thread of its own. Cancelling ends what the thread is doing."""
-        async with self._reader_slots:
-            if self._closed:
-                raise _closed_error()
-            reader = self._idle_readers.pop() if self._idle_readers else _Reader()
-            self._busy_readers.add(reader)
-            try:
-                connection = await reader.open(self.path)
-                async with connection.execute(sql, params) as cursor:
-                    try:
-                        yield cursor
-                    except BaseException:
-                        # Before the cursor is closed, which has to wait for the thread.
-                        reader.abandoned = True
-                        raise
-            except sqlite3.DatabaseError as error:
-                raise (
-                    _closed_error() if self._closed else _caller_error(error, self.path)
-                ) from error
-            except BaseException:
-                reader.abandoned = True
-                raise
-            finally:
-                self._busy_readers.remove(reader)
-                if reader.abandoned:
-                    self._retire(reader)
-                else:
-                    self._idle_readers.append(reader)
-
-    def _retire(self, reader: "_Reader") -> None:
-        """Close a reader whose thread may still be busy for a moment."""
-        task = asyncio.ensure_future(reader.close())
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
 
     def _flush(self) -> None:
         if self._waiting:
@@ -313,40 +258,6 @@ class Database:
         self._writer.close()
 
 
-class _Reader:
-    """A connection for long reads, in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._opening: asyncio.Task[aiosqlite.Connection] | None = None
-        # Set when nobody waits for the result any more; the thread looks at it as it works,
-        # because an interrupt would miss a statement that has not begun.
-        self.abandoned = False
-
-    async def open(self, path: Path) -> "aiosqlite.Connection":
-        """The connection. Cancelling is safe: what is being opened is closed with the rest."""
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._open(path))
-        try:
-            return await asyncio.shield(self._opening)
-        except sqlite3.Error:
-            # Nothing was opened, so there is nothing to close, and nothing to use again.
-            self.abandoned, self._opening = True, None
-            raise
-
-    async def close(self) -> None:
-        """End the thread."""
-        if self._opening is not None:
-            connection = await self._opening
-            await connection.close()
-
-    async def _open(self, path: Path) -> "aiosqlite.Connection":
-        import aiosqlite
-
-        connection = await aiosqlite.connect(_read_only(path), uri=True)
-        await connection.set_progress_handler(lambda: self.abandoned, STEPS_PER_LOOK)
-        return connection
-
-
 class _Job:
     """One transaction on its way through the writer."""
 
@@ -374,7 +285,7 @@ def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> No
             try:
                 job.result = job.function(tx)
             except BaseException as error:  # it belongs to the caller, not to us
-                job.error = _caller_error(error, path)
+                job.error = caller_error(error, path)
                 # A failure of the disk may already have ended the whole transaction.
                 if alone or not connection.in_transaction:
                     raise
@@ -417,59 +328,9 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
 
 def _open_for_reading(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(
-        _read_only(path), uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None
+        read_only(path), uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None
     )
-
-
-def _read_only(path: Path) -> str:
-    return f"{path.absolute().as_uri()}?mode=ro"
 
 
 def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:
     return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
-
-
-def _caller_error(error: BaseException, path: Path) -> BaseException:
-    """A failing disk is the hub's trouble and is said in its words; the rest is the caller's."""
-    if isinstance(error, StopIteration) or not isinstance(error, Exception):
-        # A future refuses the one, and the others would end more than the call.
-        return Internal(f"a transaction raised {type(error).__name__}")
-    if isinstance(error, sqlite3.DatabaseError) and code_of(error) in (
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_READONLY,
-    ):
-        return unusable(path, error)
-    return error
-
-
-def code_of(error: BaseException) -> int:
-    """SQLite's primary error code; 0 for errors of Python's own module, which have none."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-def _closed_error() -> DatabaseUnusable:
-    return DatabaseUnusable("the database is closed: the daemon is stopping")
-
-
-def unusable(path: Path, error: BaseException) -> HubError:
-    """Say in one sentence why the database cannot be used."""
-    if isinstance(error, HubError):
-        return error
-    code = code_of(error)
-    if code == sqlite3.SQLITE_NOTADB:
-        return DatabaseUnusable(f"{path} is not a database")
-    if code == sqlite3.SQLITE_CORRUPT:
-        return DatabaseUnusable(
-            f"{path} is damaged ({error})", suggestion="Restore a backup, or look at: hubd check"
-        )
-    if code == sqlite3.SQLITE_FULL:
-        return DatabaseUnusable(f"the disk is full: {path} cannot grow", suggestion="Free space")
-    if code == sqlite3.SQLITE_IOERR:
-        return DatabaseUnusable(
-            f"{path} cannot be written or read ({error})",
-            suggestion="Check the free space and the disk",
-        )
-    return DatabaseUnusable(f"{path} cannot be used: {error}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hubd.errors import Conflict, DatabaseUnusable, HubError, NotFound
 from hubd.storage import migrations
-from hubd.storage.database import code_of, unusable
+from hubd.storage.failure import code_of, unusable
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubd.errors import DatabaseUnusable, HubError, Internal
-from hubd.storage.database import MAX_GROUP, READERS, SPOOL_BYTES, Database, Tx
+from hubd.storage.database import MAX_GROUP, SPOOL_BYTES, Database, Tx
+from hubd.storage.readers import READERS
 from tests.support import PATIENCE_SECONDS, environment
 
 # Both halves of a job are written by one transaction: one without the other is a torn state.
