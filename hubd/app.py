@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from hubd import __version__, instance, log, token
 from hubd.config import Settings
-from hubd.errors import StartupFailed
+from hubd.errors import InvalidParams, StartupFailed
 from hubd.plexus.builtin import build_hub
-from hubd.plexus.discovery import sources
+from hubd.plexus.discovery import BUILT_IN, sources
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.lifecycle import plugins
 from hubd.storage.database import Database
@@ -48,6 +48,10 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
     Raises:
         HubError: It cannot start; the message is one sentence for the user.
     """
+    if any(f"hubd.plugins.{settings.name}:" in target for target in BUILT_IN):
+        raise InvalidParams(
+            f"'{settings.name}' is the name of a plugin", suggestion="Choose another --name"
+        )
     instance.prepare_directories(settings.paths)
     try:
         with instance.exclusive(settings.paths):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from hubd import __version__
-from hubd.config import LEVELS, SETTINGS, Settings, port_setting, text_setting
+from hubd.config import LEVELS, SEE_HELP, SETTINGS, Settings, port_setting, text_setting
 from hubd.errors import HubError, InvalidParams
 from hubd.wire.defaults import HUB_NAME, Paths
 
@@ -48,6 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _say(f"hubd: the output cannot be written: {error.strerror or error}")
+        return FAILED
     return status
 
 
@@ -172,10 +176,12 @@ def _backup(arguments: argparse.Namespace) -> int:
 def _settings(arguments: argparse.Namespace) -> Settings:
     level = text_setting(arguments.log_level, "HUBD_LOG_LEVEL", "info").lower()
     if level not in LEVELS:
-        raise InvalidParams(f"the log level {level!r} is not one of {', '.join(LEVELS)}")
+        raise InvalidParams(
+            f"the log level {level!r} is not one of {', '.join(LEVELS)}", suggestion=SEE_HELP
+        )
     name = text_setting(arguments.name, "HUBD_NAME", HUB_NAME)
     if not name.replace("-", "_").isidentifier() or not name.isascii():
-        raise InvalidParams(f"the name {name!r} must be one word")
+        raise InvalidParams(f"the name {name!r} must be one word", suggestion=SEE_HELP)
     return Settings(
         paths=_paths(arguments),
         port=port_setting(arguments.port, "HUBD_PORT"),

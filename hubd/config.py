@@ -7,6 +7,8 @@ from typing import Final
 from hubd.errors import InvalidParams
 from hubd.wire.defaults import HUB_NAME, MCP_PORT, WS_PORT, Paths
 
+SEE_HELP: Final = "See: hubd run --help"
+
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 # Option, variable, default and meaning, for --help and the README.
@@ -47,7 +49,7 @@ def port_setting(given: int | None, variable: str) -> int | None:
     if not text:
         return None
     if not text.isdecimal() or int(text) > 65535:
-        raise InvalidParams(f"{variable or 'port'} is {text!r}, not a port (0 to 65535)")
+        raise InvalidParams(f"{variable} is {text!r}, not a port (0 to 65535)", suggestion=SEE_HELP)
     return int(text)
 
 

@@ -42,7 +42,12 @@ def _home(paths: Paths) -> Finding:
     for name in paths.directories:
         directory = Path(name)
         if not directory.exists():
+            above = next(parent for parent in directory.parents if parent.exists())
+            if not above.is_dir() or not os.access(above, os.W_OK):
+                return Finding("home", False, f"{directory} cannot be made: {above} is in the way")
             continue
+        if not directory.is_dir():
+            return Finding("home", False, f"{directory} is not a directory")
         facts = directory.stat()
         if facts.st_uid != os.getuid() or facts.st_mode & 0o077:
             return Finding("home", False, f"{directory} can be used by others; chmod 700 it")

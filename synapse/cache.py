@@ -12,13 +12,22 @@ import os
 import sys
 from zlib import crc32
 
+from synapse.errors import CommandError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MAGIC = b"synapse cache 2\n"
+MAGIC = b"synapse cache 3\n"
 # Then three numbers of this size: the length of the index, of all that follows it, and a checksum.
 _NUMBER_BYTES = 8
+
+
+class DamagedCache(CommandError):
+    """The file is not what was written; it is worth nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("the schema cache is damaged", hint="synapse self cache --clear")
 
 
 class Cache:
@@ -64,8 +73,7 @@ class Cache:
 
     def method(self, path: str, name: str) -> dict[str, Any]:
         """The schema of one method."""
-        _, offset, length = self._namespaces[path]["methods"][name]
-        return self._read(offset, length)
+        return self._read(*self._namespaces[path]["methods"][name][1:])
 
     def namespace(self, path: str) -> dict[str, Any]:
         """The schema of a namespace without its methods."""
@@ -75,8 +83,11 @@ class Cache:
         """Every namespace there is."""
         return list(self._namespaces)
 
-    def _read(self, offset: int, length: int) -> dict[str, Any]:
-        schema: dict[str, Any] = marshal.loads(os.pread(self._file, length, self._start + offset))
+    def _read(self, offset: int, length: int, check: int) -> dict[str, Any]:
+        blob = os.pread(self._file, length, self._start + offset)
+        if crc32(blob) != check:
+            raise DamagedCache
+        schema: dict[str, Any] = marshal.loads(blob)
         return schema
 
     def __del__(self) -> None:
@@ -136,11 +147,11 @@ def store(path: str, root: str, version: str, schemas: dict[str, dict[str, Any]]
     blobs: list[bytes] = []
     position = 0
 
-    def add(value: Any) -> tuple[int, int]:
+    def add(value: Any) -> tuple[int, int, int]:
         nonlocal position
         blob = marshal.dumps(value)
         blobs.append(blob)
-        place = (position, len(blob))
+        place = (position, len(blob), crc32(blob))
         position += len(blob)
         return place
 
@@ -157,9 +168,9 @@ def store(path: str, root: str, version: str, schemas: dict[str, dict[str, Any]]
             entry["name"]: (entry["description"], *add(entry)) for entry in schema["methods"]
         }
         resolves = bool(schema.get("children") or schema["handles"])
-        for method, offset, length in universal:
+        for method, *place in universal:
             if method in own and (method != "resolve_handle" or resolves):
-                methods.setdefault(method, (None, offset, length))
+                methods.setdefault(method, (None, *place))
         namespaces[name] = {
             "description": schema["description"],
             "children": [child["namespace"] for child in schema.get("children", [])],

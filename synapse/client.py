@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hubd.wire.defaults import distrusted
-from synapse.errors import CommandError, NoDaemon
+from hubd.wire.defaults import MAX_MESSAGE_BYTES, distrusted
+from synapse.errors import CommandError, NoDaemon, UsageError
 
 try:
     # The C half of `socket`, which alone is loaded in no time.
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
         def receive(self) -> bytes:
             """The next message."""
+
+        def set_timeout(self, seconds: float | None) -> None:
+            """How long one wait may take."""
 
         def close(self) -> None:
             """Hang up; running calls are cancelled."""
@@ -129,11 +132,20 @@ def item_of(message: bytes) -> dict[str, Any] | None:
 
 
 def request(root: str, path: str, params: str, context: str = "") -> bytes:
-    """The request for a call; the params and the context are JSON text already."""
+    """The request for a call; the params and the context are JSON text already.
+
+    Raises:
+        UsageError: It is longer than any hub takes.
+    """
     from synapse.plainjson import quote
 
     surroundings = f',"context":{context}' if context else ""
-    return (
+    message = (
         f'{{"jsonrpc":"2.0","id":1,"method":{quote(root + ".call")},'
         f'"params":{{"method":{quote(path)},"params":{params}{surroundings}}}}}'
     ).encode()
+    if len(message) > MAX_MESSAGE_BYTES:
+        raise UsageError(
+            f"the request has {len(message):,} bytes, and the hub takes {MAX_MESSAGE_BYTES:,}"
+        )
+    return message

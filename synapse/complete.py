@@ -67,7 +67,7 @@ def answer(words: list[str]) -> int:
         f"{name[done:]}\t{text}\n"
         for name, text in found
         # One candidate a line: what would break the list, or be obeyed by a terminal, is left out.
-        if name.startswith(current) and name.isprintable()
+        if name.replace("_", "-").startswith(current.replace("_", "-")) and name.isprintable()
     ]
     sys.stdout.write("".join(lines))
     return 0
@@ -132,6 +132,8 @@ def _candidates(before: list[str], current: str, cache: Cache, socket: str) -> C
         # The flag whose value is being typed has none yet.
         given = split(before[:-1] if previous.startswith("--") else before, cache)
     except CommandError:
+        return []
+    if not given.method and OPTIONS.get(option):
         return []
     if not given.method:
         return _options() if current.startswith("-") else _words(given, cache)

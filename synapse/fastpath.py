@@ -38,7 +38,8 @@ def attempt(argv: list[str]) -> int | None:
     try:
         home = _home(argv)
         paths = Paths(home)
-        cache = load(cache_path(paths.cache))
+        cache_file = cache_path(paths.cache)
+        cache = load(cache_file)
         if cache is None:
             return None
         found = split(argv, cache)
@@ -57,14 +58,15 @@ def attempt(argv: list[str]) -> int | None:
             aliases=hints.get("aliases"),
             base=found.value("--params"),
         )
+        context = dumps(caller_context()) if hints.get("needs_context") else ""
+        path = f"{namespace}.{found.method}"
+        message = request(cache.root, path, dumps(params), context)
         connection = UnixConnection(paths.socket)
     except CommandError:
         # The full way asks the hub whether the cache is stale before it refuses anything.
         return None
-    context = dumps(caller_context()) if hints.get("needs_context") else ""
-    path = f"{namespace}.{found.method}"
-    connection.send(request(cache.root, path, dumps(params), context))
-    return _copy(connection, cache)
+    connection.send(message)
+    return _copy(connection, cache, cache_file)
 
 
 def _home(argv: list[str]) -> str | None:
@@ -84,7 +86,7 @@ def _is_plain(found: Invocation) -> bool:
     return found.output in ("auto", "ndjson") and not sys.stdout.isatty()
 
 
-def _copy(connection: UnixConnection, cache: Cache) -> int | None:
+def _copy(connection: UnixConnection, cache: Cache, cache_file: str) -> int | None:
     """Copy the contents of the data items to stdout, without looking into them."""
     out = sys.stdout.buffer
     printed = False
@@ -110,4 +112,4 @@ def _copy(connection: UnixConnection, cache: Cache) -> int | None:
             from synapse.run import conclude
 
             out.flush()
-            return conclude(connection, message, stale=not fresh, printed=printed)
+            return conclude(connection, message, cache_file, stale=not fresh, printed=printed)

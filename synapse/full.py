@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from synapse import hubs, refresh
-from synapse.cache import load
+from synapse.cache import DamagedCache, load
 from synapse.client import request
 from synapse.context import caller_context, new_sources
-from synapse.errors import CommandError, NoDaemon, UsageError
+from synapse.errors import CommandError, UsageError
 from synapse.invocation import OPTIONS, OUTPUTS, SHORT, Invocation, own_options, split
 from synapse.params import parse
 
@@ -60,6 +61,9 @@ class _Command:
         cache = self._cache()
         try:
             return self._with(cache)
+        except DamagedCache:
+            os.unlink(self._hub.cache_file)
+            return self._with(self._refreshed())
         except UsageError as problem:
             # Perhaps it is only unknown to an old cache.
             fresh = self._fresh_cache(cache)
@@ -115,9 +119,7 @@ class _Command:
 
         renderer = choose_renderer(found, schema)
         try:
-            return call(
-                self._connect(), cache.root, target, params, schema, found, renderer, cache.hash
-            )
+            return call(self._connect(), cache, target, params, schema, found, renderer, self._hub)
         except Retry:
             if self._current is not None:
                 raise CommandError("the hub keeps changing; try again") from None
@@ -164,7 +166,7 @@ class _Command:
         return load(self._hub.cache_file) or self._refreshed()
 
     def _refreshed(self) -> Cache:
-        self._current = refresh.current(self._hub, self._connect())
+        self._current = refresh.current(self._hub.cache_file, self._connect())
         return self._current
 
     def _fresh_cache(self, cache: Cache) -> Cache | None:
@@ -176,7 +178,7 @@ class _Command:
             if self._connection is None:
                 return None
             fresh = self._refreshed()
-        except NoDaemon:
+        except CommandError:
             return None
         return fresh if fresh.hash != cache.hash else None
 
@@ -206,18 +208,25 @@ class _Command:
 def _options(argv: list[str]) -> Invocation:
     """Our own options, before it is known which hub is meant.
 
-    A method may have a parameter of the same name, which then is no option of ours; if the local
-    hub is known to have such a method, its schema decides.
+    A method may have a parameter of the same name, which then is no option of ours: what stands
+    in front of all words says which hub's schema decides that, as far as it is known.
     """
-    known = load(hubs.LocalHub(None, autostart=False).cache_file)
+    leading = own_options(argv[: _first_word_at(argv)])
+    known = load(hubs.chosen(leading).cache_file)
     if known is not None:
         try:
             found = split(argv, known)
         except CommandError:
-            return own_options(argv)
-        if found.method:
-            return found
-    return own_options(argv)
+            pass
+        else:
+            if found.method:
+                return found
+    everywhere = own_options(argv)
+    if leading.flag("--home") or leading.flag("--hub"):
+        for name in ("--home", "--hub", "--token", "--token-file"):
+            everywhere.options.pop(name, None)
+        everywhere.options |= leading.options
+    return everywhere
 
 
 def choose_renderer(found: Invocation, schema: dict[str, Any]) -> Renderer:
@@ -244,15 +253,6 @@ def choose_renderer(found: Invocation, schema: dict[str, Any]) -> Renderer:
     return human.Picked(view, chosen) if chosen else view
 
 
-def refresh_quietly(connection: Connection) -> None:
-    """Remember the local hub as it is now; a failure only costs time later."""
-    hub = hubs.chosen(own_options(sys.argv[1:]))
-    try:
-        refresh.refresh(hub, connection)
-    except (CommandError, TimeoutError):
-        return
-
-
 def _print_json(value: object) -> int:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
     return 0
@@ -264,7 +264,13 @@ def _has_words(argv: list[str]) -> bool:
 
 def _first_word(argv: list[str]) -> str | None:
     """The first word that is neither an option of ours nor the value of one."""
-    return next((word for word, is_own in _marked(argv) if not is_own), None)
+    position = _first_word_at(argv)
+    return argv[position] if position < len(argv) else None
+
+
+def _first_word_at(argv: list[str]) -> int:
+    marks = [is_own for _, is_own in _marked(argv)]
+    return marks.index(False) if False in marks else len(argv)
 
 
 def _built_in_words(argv: list[str]) -> list[str]:

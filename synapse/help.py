@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import textwrap
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from synapse.example import HANDLE, arguments
 from synapse.render.safe import clean
 from synapse.schemas import shown
 
@@ -28,7 +27,7 @@ Options of synapse itself, anywhere on the line:
   --no-input          never ask
   --dry-run           print the request instead of sending it
   --schema            print the schema
-  --hub NAME|URL      another hub; with --token-file FILE
+  --hub NAME|URL      another hub ($SYNAPSE_HUB); with --token-file FILE ($SYNAPSE_TOKEN)
   --home DIR          the local hub of that home
   --no-autostart      do not start a daemon
   -h, --help          this help                          --version"""
@@ -37,13 +36,6 @@ EXIT_STATUS = """\
 Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 no daemon or unavailable,
 6 timeout, 7 conflict, 8 the chat waits for approval or was denied, 9 version mismatch,
 130 interrupted."""
-
-
-# Stands for a handle in an example until one is found.
-HANDLE = "plugin@1.0.0::method"
-
-# How the description of a parameter gives an example.
-_SUCH_AS = re.compile(r"\b(?:such as|for example) `([^`\s]+)`")
 
 
 def fitted(text: str) -> str:
@@ -129,10 +121,11 @@ def method_help(cache: Cache, path: str, name: str) -> str:
     }
     for produced in schema.get("produces", []):
         lines += _handle_lines(produced, handles.get(produced) or schema["handle_schema"])
-    example = _example(schema["params"])
-    if HANDLE in example:
-        example = example.replace(HANDLE, sample_handle(cache))
-    lines += ["", "Example:", f"  synapse {command}{example}"]
+    example = arguments(schema["params"])
+    if example is not None:
+        if HANDLE in example:
+            example = example.replace(HANDLE, sample_handle(cache))
+        lines += ["", "Example:", f"  synapse {command}{example}"]
     return "\n".join(lines)
 
 
@@ -237,49 +230,6 @@ def _handle_lines(produced: str, handle: dict[str, Any]) -> list[str]:
             if name != "type"
         ]
     return lines
-
-
-def _example(params: dict[str, Any]) -> str:
-    """The required parameters with values that fit."""
-    parts = []
-    for name in params.get("required", []):
-        value = example_value(params["properties"][name], params)
-        parts.append(f" --{shown(name)}" + ("" if value is True else f" {quote(str(value))}"))
-    return "".join(parts)
-
-
-def example_value(schema: dict[str, Any], root: dict[str, Any]) -> Any:
-    """A value, as one word of a command line, that the schema accepts."""
-    schema = _follow(schema, root)
-    for known in ("default", "const"):
-        if schema.get(known) is not None:
-            return schema[known]
-    if schema.get("examples"):
-        return schema["examples"][0]
-    if given := _SUCH_AS.search(schema.get("description", "")):
-        return given[1]
-    if "enum" in schema:
-        return schema["enum"][0]
-    union = schema.get("anyOf") or schema.get("oneOf")
-    if union:
-        return example_value(next(e for e in union if e.get("type") != "null"), root)
-    kind = schema.get("type")
-    if kind in ("integer", "number"):
-        return schema.get("minimum", max(1, schema.get("exclusiveMinimum", 0) + 1))
-    if kind == "boolean":
-        return True
-    if kind == "array":
-        items = schema.get("items")
-        return example_value(items, root) if isinstance(items, dict) else "1"
-    if kind == "object":
-        return "{}"
-    formats = {
-        "uuid": "00000000-0000-4000-8000-000000000000",
-        "date-time": "2026-01-31T12:00:00Z",
-        "date": "2026-01-31",
-        "plexus-handle": HANDLE,
-    }
-    return formats.get(str(schema.get("format")), "hello")
 
 
 def sample_handle(cache: Cache) -> str:

@@ -116,7 +116,9 @@ def chosen(options: Invocation) -> Hub:
     Raises:
         UsageError: The name is unknown, or the configuration is broken.
     """
-    named = options.value("--hub") or os.environ.get(HUB_VARIABLE)
+    named = options.value("--hub")
+    if not named and not options.flag("--home"):
+        named = os.environ.get(HUB_VARIABLE)
     if not named:
         return LocalHub(options.value("--home"), autostart=not options.flag("--no-autostart"))
     paths = Paths(options.value("--home"))
@@ -124,6 +126,11 @@ def chosen(options: Invocation) -> Hub:
     url = entry["url"]
     if not url.startswith(("ws://", "wss://")):
         raise UsageError(f"the hub's address {url!r} must begin with ws:// or wss://")
+    if "?" in url:
+        raise UsageError(
+            "the hub's address has a query",
+            hint="Tokens do not belong there: use --token-file FILE",
+        )
     return RemoteHub(url, _token(options, entry), paths)
 
 

@@ -36,6 +36,10 @@ def main() -> int:
         # Whoever read our output has enough of it.
         _silence()
         return 0
+    except OSError as error:
+        _silence()
+        _report(CommandError(f"the output cannot be written: {error.strerror or error}"))
+        return 1
     return status
 
 
@@ -54,12 +58,16 @@ def _report(error: CommandError) -> None:
 
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:
         _silence()
     text = f"synapse: {one_line(error.message)}\n"
     if error.hint:
         text += f"         {one_line(error.hint)}\n"
-    sys.stderr.write(text)
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        return  # nobody listens, but the status still says it
 
 
 def _fill_gaps() -> None:

@@ -184,8 +184,8 @@ class _Parser(Schemas):
     def _ends(self, schema: Schema, rest: str) -> list[Schema]:
         """The schemas that a dotted name may lead to."""
         if not rest:
-            return self._variants(schema)
-        parts = (self._part(variant, rest) for variant in self._variants(schema))
+            return self.variants(schema)
+        parts = (self._part(variant, rest) for variant in self.variants(schema))
         return [end for part in parts if part for end in self._ends(part[2], part[1])]
 
     def _part(self, variant: Schema, path: str) -> tuple[str, str, Schema] | None:
@@ -203,7 +203,7 @@ class _Parser(Schemas):
         if more is None:
             return None
         # Only where the values have parts does a dot in a key stand for one.
-        if any(end.get("type") == "object" for end in self._variants(more)):
+        if any(end.get("type") == "object" for end in self.variants(more)):
             return head, rest, more
         return path, "", more
 
@@ -218,7 +218,7 @@ class _Parser(Schemas):
             return self._object(where, dotted, plain, schema, start)
         if len(plain) == 1:
             return self.text(where, plain[0], schema)
-        variants = self._variants(schema)
+        variants = self.variants(schema)
         arrays = [variant for variant in variants if variant.get("type") == "array"]
         if arrays:
             return self._first_fit(where, arrays, lambda entry: self._array(where, plain, entry))
@@ -241,7 +241,7 @@ class _Parser(Schemas):
 
     def text(self, where: str, text: str, schema: Schema) -> Any:
         """One value from its text."""
-        variants = self._variants(schema)
+        variants = self.variants(schema)
         takes_null = any(entry.get("type") == "null" for entry in variants)
         if text == "null" and takes_null and not any(map(self._takes_any_text, variants)):
             return None
@@ -261,7 +261,7 @@ class _Parser(Schemas):
 
     def _takes_any_text(self, schema: Schema) -> bool:
         if schema.get("type") == "array" and isinstance(schema.get("items"), dict):
-            return any(map(is_any_text, self._variants(schema["items"])))
+            return any(map(is_any_text, self.variants(schema["items"])))
         return is_any_text(schema)
 
     def _json_beside_text(self, where: str, text: str, variants: list[Schema]) -> Any:
@@ -315,7 +315,7 @@ class _Parser(Schemas):
         fixed: list[Schema] = schema.get("prefixItems", [])
         items: Schema = schema["items"] if isinstance(schema.get("items"), dict) else {}
         if len(texts) == 1 and texts[0].lstrip().startswith("["):
-            ends = self._variants(items)
+            ends = self.variants(items)
             whole = NOT_JSON
             if fixed or not any(map(is_any_text, ends)):
                 whole = try_json(where, texts[0])
@@ -376,7 +376,7 @@ class _Parser(Schemas):
         self, where: str, pairs: list[Entry], value: dict[str, Any], schema: Schema
     ) -> list[Schema]:
         """The variants of a union that the given keys may mean, the likeliest first."""
-        objects = [entry for entry in self._variants(schema) if may_be_object(entry)]
+        objects = [entry for entry in self.variants(schema) if may_be_object(entry)]
         if not objects:
             raise UsageError(f"{where} has no parts; give one value")
         tag = self._discriminator(schema) if len(objects) > 1 else ""

@@ -1,4 +1,4 @@
-"""JSON for the fast path: writing without importing `json`, and cutting items out of frames.
+"""JSON for the fast path: writing it without importing `json`.
 
 `json` costs as much to import as everything else the fast path does together. Its C half writes
 strings; where an interpreter lacks it, the public function does the same.

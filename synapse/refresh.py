@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from synapse.cache import Cache, load, store
@@ -11,10 +12,12 @@ from synapse.errors import CommandError
 
 if TYPE_CHECKING:
     from synapse.client import Connection
-    from synapse.hubs import Hub
 
 # A hub whose plugins change while it is being read is read again.
 TRIES = 3
+
+# A hub that is alive describes itself in no time.
+ANSWER_SECONDS = 10.0
 
 # A hub runs only so many calls of one client at once.
 AT_ONCE = 100
@@ -24,37 +27,61 @@ NOT_A_HUB = "what answers there does not speak the hub's protocol"
 BROKEN = (AttributeError, KeyError, TypeError, ValueError)
 
 
-def current(hub: Hub, connection: Connection) -> Cache:
+def current(cache_file: str, connection: Connection) -> Cache:
     """The cache, made anew if the hub has changed since.
 
     Raises:
         CommandError: As `refresh`.
     """
-    info = ask(connection, "_info")
-    cache = load(hub.cache_file)
+    info = _info(connection)
+    cache = load(cache_file)
     if cache is not None and cache.hash == info.get("plexus_hash"):
         return cache
-    return refresh(hub, connection, info)
+    return refresh(cache_file, connection, info)
 
 
-def refresh(hub: Hub, connection: Connection, info: dict[str, Any] | None = None) -> Cache:
-    """Read everything from the hub and remember it.
+def refresh(cache_file: str, connection: Connection, info: dict[str, Any] | None = None) -> Cache:
+    """Read everything from the hub and remember it, for this command at least.
 
     Raises:
-        CommandError: The hub does not describe itself, or the cache cannot be written.
+        CommandError: The hub does not describe itself, or not in time.
     """
-    info = info or ask(connection, "_info")
+    info = info or _info(connection)
     try:
         root = info["backend"]
         for _ in range(TRIES):
             schemas = _schemas(connection, root)
             if schemas[root]["hash"] == ask(connection, f"{root}.hash")["value"]:
                 break
-        return store(hub.cache_file, root, info["version"], schemas)
+        return _store(cache_file, root, info["version"], schemas)
+    except TimeoutError:
+        raise _silent() from None
     except BROKEN:
         raise CommandError(NOT_A_HUB) from None
-    except OSError as error:
-        raise CommandError(f"the cache cannot be written: {error}") from None
+
+
+def _info(connection: Connection) -> dict[str, Any]:
+    connection.set_timeout(ANSWER_SECONDS)
+    try:
+        return ask(connection, "_info")
+    except TimeoutError:
+        raise _silent() from None
+
+
+def _silent() -> CommandError:
+    return CommandError(f"the hub does not answer within {ANSWER_SECONDS:g} s", status=6)
+
+
+def _store(cache_file: str, root: str, version: str, schemas: dict[str, dict[str, Any]]) -> Cache:
+    try:
+        return store(cache_file, root, version, schemas)
+    except OSError:
+        # A home that cannot be written must not keep anybody from calling: the cache stays open
+        # when its directory is gone.
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory() as directory:
+            return store(os.path.join(directory, "schema"), root, version, schemas)
 
 
 def _schemas(connection: Connection, root: str) -> dict[str, dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hubd.wire.item import EXIT_CODES
@@ -17,7 +18,9 @@ from synapse.render.safe import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from synapse.cache import Cache
     from synapse.client import Connection, UnixConnection
+    from synapse.hubs import Hub
     from synapse.invocation import Invocation
     from synapse.render import Renderer
 
@@ -27,9 +30,6 @@ WAITING_OR_DENIED = 8
 
 # After so long without an item, what was held back for a table is shown.
 LULL_SECONDS = 0.25
-
-# How long the schema of a hub that has changed may take to read, once the call is over.
-REFRESH_SECONDS = 5.0
 
 # Errors that an old schema may be the reason for; whatever else fails is not tried again.
 _SCHEMA_CODES = ("invalid_method", "invalid_params", "activation_not_found", "method_not_found")
@@ -51,8 +51,12 @@ class Retry(Exception):
 class Outcome:
     """Takes the items of one call, one by one."""
 
-    def __init__(self, renderer: Renderer, *, answers: Answers | None = None) -> None:
+    def __init__(
+        self, renderer: Renderer, *, root: str = "", answers: Answers | None = None
+    ) -> None:
         self._renderer = renderer
+        # The name of the hub, to whom answers go.
+        self._root = root
         self._answers = answers
         # Said with an error; alone, it is a warning.
         self._advice: dict[str, Any] | None = None
@@ -85,9 +89,11 @@ class Outcome:
         elif kind == "request":
             self._renderer.pause()
             answer = self._answers.to(item) if self._answers else {"type": "cancelled"}
+            if answer is None:
+                return  # the time is over; the hub knows what to do without an answer
             reply = {"request_id": item["requestId"], "response_data": answer}
-            root = item["metadata"]["provenance"][0]
-            call = {"jsonrpc": "2.0", "id": _ANSWER, "method": f"{root}.respond", "params": reply}
+            method = f"{self._root}.respond"
+            call = {"jsonrpc": "2.0", "id": _ANSWER, "method": method, "params": reply}
             connection.send(json.dumps(call).encode())
 
     def status(self, *, is_chat: bool = False) -> int:
@@ -128,15 +134,16 @@ class Outcome:
 class Answers:
     """Where the answers to a method's questions come from."""
 
-    def __init__(self, found: Invocation) -> None:
+    def __init__(self, found: Invocation, deadline: float | None = None) -> None:
+        self._deadline = deadline
         self._given = list(found.options.get("--answer", []))
         self._yes = found.flag("--yes")
         self._ask = not found.flag("--no-input") and sys.stdin.isatty() and sys.stderr.isatty()
         # Set when there was nobody to ask.
         self.unanswered: CommandError | None = None
 
-    def to(self, item: dict[str, Any]) -> dict[str, Any]:
-        """The answer to one question.
+    def to(self, item: dict[str, Any]) -> dict[str, Any] | None:
+        """The answer to one question; None if the time for it is over.
 
         Raises:
             CommandError: There is an answer on the command line that does not fit.
@@ -149,7 +156,10 @@ class Answers:
         if self._yes and question["type"] == "confirm":
             return {"type": "confirmed", "value": True}
         if self._ask:
-            return prompts.ask(question)
+            seconds = item.get("timeoutMs", 0) / 1000 or float("inf")
+            if self._deadline is not None:
+                seconds = min(seconds, self._deadline - time.monotonic())
+            return prompts.ask(question, time.monotonic() + seconds)
         self.unanswered = CommandError(
             f"nobody can answer {question.get('message', 'a question')!r} here",
             hint="Answer with --answer or --yes, or at a terminal",
@@ -159,13 +169,13 @@ class Answers:
 
 def call(
     connection: UnixConnection | Any,
-    root: str,
+    cache: Cache,
     path: str,
     params: dict[str, Any],
     schema: dict[str, Any],
     found: Invocation,
     renderer: Renderer,
-    known_hash: str,
+    hub: Hub,
 ) -> int:
     """Make a call and show it; returns the exit status.
 
@@ -176,12 +186,12 @@ def call(
     hints = schema.get("annotations", {})
     context = json.dumps(caller_context()) if hints.get("needs_context") else ""
     deadline = _deadline(found)
-    outcome = Outcome(renderer, answers=Answers(found))
+    outcome = Outcome(renderer, root=cache.root, answers=Answers(found, deadline))
     stale = False
-    connection.send(request(root, path, json.dumps(params), context))
+    connection.send(request(cache.root, path, json.dumps(params), context))
     try:
         for item in _items(connection, renderer, deadline):
-            stale = stale or item["metadata"]["plexus_hash"] != known_hash
+            stale = stale or item.get("metadata", {}).get("plexus_hash", cache.hash) != cache.hash
             outcome.take(item, connection)
     except BaseException:
         # However it ends, the terminal is left as it was.
@@ -193,11 +203,11 @@ def call(
         return outcome.status(is_chat=hints.get("render") == "chat")
     finally:
         if stale:
-            _remember(connection)
+            _remember(connection, hub.cache_file)
 
 
 def conclude(
-    connection: UnixConnection, message: bytes, *, stale: bool, printed: bool
+    connection: UnixConnection, message: bytes, cache_file: str, *, stale: bool, printed: bool
 ) -> int | None:
     """Finish a call that the fast path began; None: do it again, with a fresh schema.
 
@@ -214,15 +224,15 @@ def conclude(
         return outcome.status()
     finally:
         if stale:
-            _remember(connection)
+            _remember(connection, cache_file)
 
 
-def _remember(connection: UnixConnection | Any) -> None:
-    """Read the schema of a hub that has changed."""
-    from synapse.full import refresh_quietly
+def _remember(connection: UnixConnection | Any, cache_file: str) -> None:
+    """Read the schema of a hub that has changed; a failure only costs time later."""
+    from synapse import refresh
 
-    connection.set_timeout(REFRESH_SECONDS)
-    refresh_quietly(connection)
+    with suppress(CommandError):
+        refresh.refresh(cache_file, connection)
 
 
 class _Resumed:
@@ -238,6 +248,9 @@ class _Resumed:
 
     def send(self, message: bytes) -> None:
         self._connection.send(message)
+
+    def set_timeout(self, seconds: float | None) -> None:
+        self._connection.set_timeout(seconds)
 
     def close(self) -> None:
         self._connection.close()

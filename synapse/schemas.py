@@ -43,7 +43,7 @@ class Schemas:
                 self._check(f"--{shown(name)}", value, self.properties[name])
 
     def _check(self, where: str, value: Any, schema: Schema) -> None:
-        variants = self._variants(schema)
+        variants = self.variants(schema)
         tag = self._discriminator(schema) if isinstance(value, dict) and len(variants) > 1 else ""
         if tag:
             given = spelled(value[tag]) if tag in value else None
@@ -67,6 +67,8 @@ class Schemas:
         if allowed is not None and not any(is_same(value, entry) for entry in allowed):
             choices = ", ".join(map(spelled, allowed))
             raise UsageError(f"{where} must be one of {choices}, not {brief(value)}")
+        if schema.get("format") == "plexus-handle" and isinstance(value, dict):
+            return  # the older forms of a handle, which the hub reads as well
         if kind is not None and not is_kind(value, kind):
             raise UsageError(f"{where} must be {kind_name(schema)}, not {brief(value)}")
         if isinstance(value, list):
@@ -94,7 +96,7 @@ class Schemas:
             if isinstance(below, dict):
                 self._check(part, entry, below)
 
-    def _resolve(self, schema: Schema) -> Schema:
+    def resolve(self, schema: Schema) -> Schema:
         for _ in range(MAX_REFERENCES):
             reference = schema.get("$ref")
             if isinstance(reference, str):
@@ -110,19 +112,19 @@ class Schemas:
                 return schema
         raise UsageError("the schema refers to itself without end")
 
-    def _variants(self, schema: Schema) -> list[Schema]:
+    def variants(self, schema: Schema) -> list[Schema]:
         """The schemas, none of them a union, of which one must fit."""
-        schema = self._resolve(schema)
+        schema = self.resolve(schema)
         union = schema.get("anyOf") or schema.get("oneOf")
         if union:
-            return [flat for entry in union for flat in self._variants(entry)]
+            return [flat for entry in union for flat in self.variants(entry)]
         kind = schema.get("type")
         if isinstance(kind, list):
             return [{**schema, "type": entry} for entry in kind]
         return [schema] if kind is not None else by_type(schema)
 
     def _discriminator(self, schema: Schema) -> str:
-        schema = self._resolve(schema)
+        schema = self.resolve(schema)
         if "discriminator" in schema:
             return str(schema["discriminator"]["propertyName"])
         for entry in schema.get("anyOf", []):
@@ -137,7 +139,7 @@ class Schemas:
         chosen: list[Schema] = []
         tags: list[str] = []
         for entry in objects:
-            field = self._resolve(entry.get("properties", {}).get(tag, {}))
+            field = self.resolve(entry.get("properties", {}).get(tag, {}))
             names = list(map(spelled, allowed_values(field) or []))
             tags += names
             if given in names:

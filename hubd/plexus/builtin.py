@@ -60,7 +60,8 @@ class Plexus(Activation, version="1.0.0"):
         # Set by whoever builds the hub around this root.
         self.hub: Hub
 
-    @method
+    # Whatever the inner method may do, this may do.
+    @method(bidirectional=True, needs_context=True)
     async def call(
         self, method: str, params: dict[str, Any] | None = None
     ) -> AsyncIterator[Encoded]:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from hubd.activation.base import Activation, check_namespace
 from hubd.activation.host import Host
-from hubd.errors import ActivationNotFound, Conflict, VersionUnsupported
+from hubd.errors import ActivationNotFound, Conflict, InvalidParams, VersionUnsupported
 from hubd.plexus import describe
 from hubd.storage.database import Database
 from hubd.wire.handle import WireHandle, plugin_id
@@ -20,8 +20,8 @@ from hubd.wire.schema import PluginSchema
 MAX_DEPTH: Final = 32
 
 
-# The hub's own tables and migrations carry this name.
-RESERVED: Final = "hub"
+# The first names the hub's own tables, the second the commands of synapse itself.
+RESERVED: Final = ("hub", "self")
 
 
 class Node:
@@ -93,6 +93,10 @@ class Hub:
 
     def __init__(self, root: Activation, database: Database | None = None) -> None:
         check_namespace("the hub's name", root.namespace)
+        if root.namespace in RESERVED:
+            raise InvalidParams(
+                f"a hub cannot be called '{root.namespace}'", suggestion="Choose another --name"
+            )
         self.name = root.namespace
         self.database = database
         self.root = RootNode(root, self.name, None)
@@ -115,7 +119,7 @@ class Hub:
         name = activation.namespace
         check_namespace(type(activation).__qualname__, name)
         taken = name in above.children or name in above.activation.methods
-        if taken or (above is self.root and name in (self.name, RESERVED)):
+        if taken or (above is self.root and name in (self.name, *RESERVED)):
             raise Conflict(
                 f"the name '{name}' is taken in '{above.path}'",
                 suggestion="Give the plugin another namespace",

@@ -36,7 +36,7 @@ def backup(source: Path, target: Path, *, force: bool = False) -> int:
         DatabaseUnusable: The source cannot be read, or the target cannot be written.
     """
     if not source.exists():
-        raise NotFound(f"there is no database at {source}")
+        raise _none_yet(source)
     if target.exists() and target.samefile(source):
         raise Conflict(f"{target} is the database itself", suggestion="Choose another name")
     if target.exists() and not force:
@@ -83,7 +83,7 @@ def check(path: Path) -> list[Finding]:
         NotFound: There is no database.
     """
     if not path.exists():
-        raise NotFound(f"there is no database at {path}")
+        raise _none_yet(path)
     try:
         with _reading(path) as connection:
             return [
@@ -93,6 +93,10 @@ def check(path: Path) -> list[Finding]:
             ]
     except sqlite3.Error as error:
         return [Finding("database", False, unusable(path, error).message)]
+
+
+def _none_yet(path: Path) -> NotFound:
+    return NotFound(f"there is no database at {path}", suggestion="The first start makes one")
 
 
 def _reading(path: Path) -> closing[sqlite3.Connection]:

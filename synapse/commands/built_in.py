@@ -64,7 +64,7 @@ def schema(
     from synapse import refresh
 
     hub = _hub(context)
-    cache = refresh.current(hub, hub.connect())
+    cache = refresh.current(hub.cache_file, hub.connect())
     name = path or cache.root
     if not (cache.has_namespace(name) or name == cache.root):
         from synapse.invocation import unknown_word

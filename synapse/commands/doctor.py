@@ -53,9 +53,14 @@ def _daemon(hub: Hub, info: dict[str, Any] | None) -> dict[str, Any]:
     if info:
         return _found("daemon", True, f"{info['backend']} answers at {hub.address}")
     # A local one is started by the first call.
-    local = isinstance(hub, LocalHub)
-    detail = "not running; the first call starts it" if local else f"no answer at {hub.address}"
-    return _found("daemon", local, detail)
+    if not isinstance(hub, LocalHub):
+        return _found("daemon", False, f"no answer at {hub.address}")
+    place = hub.paths.data
+    while not os.path.exists(place):
+        place = os.path.dirname(place)
+    if not os.path.isdir(place) or not os.access(place, os.W_OK):
+        return _found("daemon", False, f"not running, and {place} cannot be its home")
+    return _found("daemon", True, "not running; hubd start, or a call, starts it")
 
 
 def _versions(info: dict[str, Any] | None) -> dict[str, Any]:

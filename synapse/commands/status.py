@@ -52,7 +52,7 @@ def look_at_cache(hub: Hub, refresh_now: bool, clear: bool) -> dict[str, Any]:
     if clear and os.path.exists(hub.cache_file):
         os.unlink(hub.cache_file)
     if refresh_now:
-        refresh.refresh(hub, hub.connect())
+        refresh.refresh(hub.cache_file, hub.connect())
     cache = load(hub.cache_file)
     return {
         "file": hub.cache_file,

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from synapse.render.plain import pick, text_of
+from synapse.render.plain import pick, progress_line, text_of
 from synapse.render.safe import clean, one_line
 
 # A table is drawn when this many rows are there; until then their widths are unknown.
@@ -69,6 +69,7 @@ class Human:
     def progress(self, message: str, percentage: float | None) -> None:
         """A bar, or a line where there is no terminal to draw it on."""
         if not sys.stderr.isatty():
+            progress_line(message, percentage)
             return
         if self._progress is None:
             columns = (TextColumn("{task.description}", markup=False), BarColumn())

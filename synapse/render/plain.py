@@ -26,10 +26,8 @@ class Lines:
         self._line(pick(content, self._fields) if self._fields else content)
 
     def progress(self, message: str, percentage: float | None) -> None:
-        """A line on stderr, where a person is looking."""
-        if sys.stderr.isatty():
-            share = "" if percentage is None else f" {percentage:.0f} %"
-            sys.stderr.write(f"{one_line(message)}{share}\n")
+        """A line on stderr."""
+        progress_line(message, percentage)
 
     def idle(self) -> None:
         """Nothing is held back."""
@@ -115,6 +113,12 @@ class Raw(Lines):
             text = clean(text) if sys.stdout.isatty() else text
             sys.stdout.write(text if text.endswith("\n") else text + "\n")
             sys.stdout.flush()
+
+
+def progress_line(message: str, percentage: float | None) -> None:
+    """How far a method is, for whoever reads stderr."""
+    share = "" if percentage is None else f" {percentage:.0f} %"
+    sys.stderr.write(f"{one_line(message)}{share}\n")
 
 
 def text_of(content: Any) -> str | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import sys
+import time
 from typing import Any
 
 from synapse.errors import CommandError
@@ -11,6 +14,39 @@ from synapse.render.safe import clean
 
 YES = ("y", "yes", "true", "1")
 NO = ("n", "no", "false", "0")
+
+
+# What was typed ahead of a question, kept for the next one.
+_typed = b""
+
+
+class _Terminal:
+    """The person's keyboard, until a deadline."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+
+    def line(self, prompt: str) -> str:
+        """A line; the prompt goes to stderr, because stdout is data.
+
+        Raises:
+            EOFError: The person has closed the input.
+            TimeoutError: The deadline is over.
+        """
+        global _typed
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+        while b"\n" not in _typed:
+            left = self._deadline - time.monotonic()
+            wait = None if left == float("inf") else max(0.0, left)
+            if not select.select([0], [], [], wait)[0]:
+                raise TimeoutError
+            more = os.read(0, 4096)
+            if not more:
+                raise EOFError
+            _typed += more
+        line, _, _typed = _typed.partition(b"\n")
+        return line.decode(errors="replace")
 
 
 def read_answer(question: dict[str, Any], text: str) -> dict[str, Any]:
@@ -35,28 +71,40 @@ def read_answer(question: dict[str, Any], text: str) -> dict[str, Any]:
         return {"type": "custom", "data": text}
 
 
-def ask(question: dict[str, Any]) -> dict[str, Any]:
-    """Ask the person at the terminal; an end of input declines."""
+def ask(question: dict[str, Any], deadline: float) -> dict[str, Any] | None:
+    """Ask the person at the terminal; an end of input declines.
+
+    Returns:
+        The answer; None if there was none by the deadline.
+    """
+    try:
+        return _ask(question, _Terminal(deadline))
+    except TimeoutError:
+        say("")
+        return None
+
+
+def _ask(question: dict[str, Any], terminal: _Terminal) -> dict[str, Any]:
     kind = question["type"]
     try:
         if kind == "confirm":
-            return {"type": "confirmed", "value": _confirm(question)}
+            return {"type": "confirmed", "value": _confirm(question, terminal)}
         if kind == "prompt":
-            return {"type": "text", "value": _prompt(question)}
+            return {"type": "text", "value": _prompt(question, terminal)}
         if kind == "select":
-            return {"type": "selected", "values": _select(question)}
+            return {"type": "selected", "values": _select(question, terminal)}
         say(clean(json.dumps(question.get("data"), ensure_ascii=False, indent=2)))
-        return read_answer(question, _line("answer as JSON: "))
+        return read_answer(question, terminal.line("answer as JSON: "))
     except EOFError:
         say("")
         return {"type": "cancelled"}
 
 
-def _confirm(question: dict[str, Any]) -> bool:
+def _confirm(question: dict[str, Any], terminal: _Terminal) -> bool:
     default = question.get("default")
     choices = {True: "[Y/n]", False: "[y/N]", None: "[y/n]"}[default]
     while True:
-        text = _line(f"{clean(question['message'])} {choices} ").strip().lower()
+        text = terminal.line(f"{clean(question['message'])} {choices} ").strip().lower()
         if not text and default is not None:
             return bool(default)
         if text in YES + NO:
@@ -64,27 +112,27 @@ def _confirm(question: dict[str, Any]) -> bool:
         say("Please answer yes or no.")
 
 
-def _prompt(question: dict[str, Any]) -> str:
+def _prompt(question: dict[str, Any], terminal: _Terminal) -> str:
     default, placeholder = question.get("default"), question.get("placeholder")
     extra = f" [{default}]" if default else f" ({placeholder})" if placeholder else ""
     message = f"{clean(question['message'])}{clean(extra)}: "
     if not question.get("multiline"):
-        return _line(message) or str(default or "")
+        return terminal.line(message) or str(default or "")
     say(f"{message}(end with a line that is a single '.')")
     lines = []
-    while (line := _line("")) != ".":
+    while (line := terminal.line("")) != ".":
         lines.append(line)
     return "\n".join(lines) or str(default or "")
 
 
-def _select(question: dict[str, Any]) -> list[str]:
+def _select(question: dict[str, Any], terminal: _Terminal) -> list[str]:
     say(clean(question["message"]))
     for number, option in enumerate(question["options"], start=1):
         more = f" - {option['description']}" if option.get("description") else ""
         say(f"  {number}) {clean(option['label'])}{clean(more)}")
     many = question.get("multiSelect")
     while True:
-        text = _line("numbers, separated by commas: " if many else "number: ")
+        text = terminal.line("numbers, separated by commas: " if many else "number: ")
         try:
             return [_option(question, part) for part in (text.split(",") if many else [text])]
         except CommandError as error:
@@ -102,16 +150,6 @@ def _option(question: dict[str, Any], text: str) -> str:
         return str(options[int(text) - 1]["value"])
     values = ", ".join(option["value"] for option in options)
     raise CommandError(f"{text!r} is not one of {values}", status=2)
-
-
-def _line(prompt: str) -> str:
-    """A line from the terminal; the prompt goes to stderr, because stdout is data."""
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
-    line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    return line.rstrip("\n")
 
 
 def say(text: str) -> None:

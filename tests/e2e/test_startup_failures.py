@@ -261,3 +261,11 @@ async def test_a_default_port_that_is_taken_is_replaced_and_the_log_says_so(home
     lines = map(json.loads, (home / "hubd.log").read_text().splitlines())
     warnings = [line["message"] for line in lines if line["level"] == "warning"]
     assert warnings == [f"port {WS_PORT} is taken; using {port} instead"]
+
+
+@pytest.mark.parametrize("name", ["echo", "self", "hub", "two words"])
+def test_a_name_that_means_something_else_is_refused(home: Path, name: str) -> None:
+    result = hubd("run", "--port", "0", "--name", name, home=home)
+    assert result.returncode == 2
+    assert result.stderr.startswith("hubd: ")
+    assert "Traceback" not in result.stderr

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.health import HealthPlugin
 from hubd.plugins.solar import Solar
-from synapse.cache import MAGIC, Cache, cache_path, load, store
+from synapse.cache import MAGIC, Cache, DamagedCache, cache_path, load, store
 from tests.plexus.test_hub import build
 
 Schemas = dict[str, dict[str, Any]]
@@ -142,7 +142,7 @@ def test_reading_one_of_a_thousand_methods_reads_no_other(path: Path) -> None:
     """All the others are damaged, and nobody notices."""
     schemas = many_methods(1000)
     cache = store(str(path), "plexus", "1.0.0", schemas)
-    _, offset, length = cache._namespaces["plexus"]["methods"]["m500"]
+    _, offset, length, _ = cache._namespaces["plexus"]["methods"]["m500"]
     with path.open("r+b") as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(cache._start)
@@ -153,6 +153,19 @@ def test_reading_one_of_a_thousand_methods_reads_no_other(path: Path) -> None:
     assert again is not None
     assert again.method("plexus", "m500") == schemas["plexus"]["methods"][500]
     assert length < size / 900
+
+
+def test_a_damaged_method_is_noticed(path: Path) -> None:
+    cache = store(str(path), "plexus", "1.0.0", many_methods(3))
+    _, offset, length, _ = cache._namespaces["plexus"]["methods"]["m1"]
+    with path.open("r+b") as file:
+        file.seek(cache._start + offset + length // 2)
+        file.write(b"\xff")
+    again = load(str(path))
+    assert again is not None
+    assert again.method("plexus", "m0")
+    with pytest.raises(DamagedCache):
+        again.method("plexus", "m1")
 
 
 def test_what_was_loaded_stays_what_it_was_though_the_file_is_replaced(path: Path) -> None:

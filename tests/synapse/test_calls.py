@@ -5,15 +5,19 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hubd.activation import Activation, Event, method
 from hubd.wire.defaults import Paths
 from hubd.wire.item import EXIT_CODES
-from tests.support import Daemon
+from synapse import refresh
+from synapse.client import UnixConnection
+from synapse.errors import CommandError
+from tests.support import Daemon, environment
 from tests.synapse.plugin_for_cli import HOSTILE, TAME
 from tests.synapse.support import (
     LATER_PLUGIN,
@@ -351,8 +355,10 @@ def test_what_the_hub_refuses_is_a_usage_error(home: Path) -> None:
 
 def test_an_error_is_one_line_whatever_is_in_it(home: Path) -> None:
     result = synapse("cli", "hostile-end", home=home)
-    assert refusal(result, 7) == f"{TAME} second line"
-    assert result.stderr.splitlines()[1].strip() == TAME
+    progress, message, hint = result.stderr.splitlines()
+    assert progress.endswith("10 %")
+    assert (result.returncode, message) == (7, f"synapse: {TAME} second line")
+    assert hint.strip() == TAME
 
 
 def test_questions_are_answered_from_the_command_line(home: Path) -> None:
@@ -557,3 +563,111 @@ def test_a_socket_that_others_could_have_put_there_is_not_spoken_to(tmp_path: Pa
     home.mkdir()
     home.chmod(0o777)
     assert "is not safe to use" in refusal(synapse("echo", "ping", home=home), 4)
+
+
+def test_a_home_that_cannot_be_written_keeps_nobody_from_calling(home: Path) -> None:
+    (home / "cache").rename(home / "kept")
+    (home / "cache").write_text("in the way")
+    try:
+        result = synapse("echo", "ping", home=home)
+    finally:
+        (home / "cache").unlink()
+        (home / "kept").rename(home / "cache")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_full_disk_behind_stdout_is_one_line(home: Path) -> None:
+    for arguments in (["echo", "ping"], ["echo", "--help"]):
+        with Path("/dev/full").open("w") as full:
+            result = subprocess.run(
+                [sys.executable, "-m", "synapse", *arguments],
+                env=environment(HUBD_HOME=str(home)),
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert result.returncode == 1
+        assert result.stderr.startswith("synapse: the output cannot be written")
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_explicit_home_beats_the_hub_of_the_environment(home: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "synapse", "--home", str(home), "self", "status", "--json"],
+        env=environment(SYNAPSE_HUB="ws://127.0.0.1:9"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(result.stdout)["hub"] == str(home / "hub.sock")
+
+
+def test_the_older_forms_of_a_handle_can_be_sent(home: Path) -> None:
+    form = {"plugin": "echo", "version": "1.0.0", "method": "once", "meta": ["hi"]}
+    params = json.dumps({"handle": form})
+    result = synapse("plexus", "resolve_handle", "--params", params, home=home)
+    assert lines(result.stdout)[0]["handle"] == "echo@1.0.0::once:hi"
+
+
+def test_a_request_longer_than_any_hub_takes_is_refused_before_it_is_sent(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "huge").write_bytes(b"x" * 68_000_000)
+    result = synapse("echo", "once", "--message", f"@{tmp_path / 'huge'}", home=home)
+    assert "the hub takes" in refusal(result, 2)
+
+
+def test_call_carries_the_context_and_the_answers_of_the_method_it_calls(home: Path) -> None:
+    result = synapse(
+        "plexus", "call", "--method", "cli.ask", "--params.kind", "confirm", "--yes", home=home
+    )
+    assert lines(result.stdout)[0]["text"] == "True"
+
+
+def test_a_hub_that_does_not_answer_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Daemon(tmp_path / "home") as daemon:
+        assert daemon.process is not None
+        daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            monkeypatch.setattr(refresh, "ANSWER_SECONDS", 0.1)
+            connection = UnixConnection(daemon.paths.socket)
+            with pytest.raises(CommandError, match="does not answer within") as caught:
+                refresh.current(str(tmp_path / "cache"), connection)
+            connection.close()
+        finally:
+            daemon.process.send_signal(signal.SIGCONT)
+    assert caught.value.status == 6
+
+
+def test_a_parameter_named_like_a_hub_option_belongs_to_the_method(tmp_path: Path) -> None:
+    plugin = ("--plugin", "tests.synapse.test_calls:Homely")
+    elsewhere = tmp_path / "elsewhere"
+    command = ["homely", "say", "--home", str(elsewhere)]
+    with Daemon(tmp_path / "home", *plugin) as daemon:
+        # Without a cache, from the cache, and the full way.
+        for more in ([], [], ["--fields", "home"], ["--dry-run"]):
+            result = subprocess.run(
+                [sys.executable, "-m", "synapse", "--home", str(daemon.home), *command, *more],
+                env=environment(),
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert str(elsewhere) in result.stdout
+    assert not elsewhere.exists()
+
+
+class Home(Event):
+    home: str
+
+
+class Homely(Activation, namespace="homely", version="1.0.0"):
+    """Has a parameter of the name of one of synapse's own options."""
+
+    @method
+    async def say(self, home: str) -> AsyncIterator[Home]:
+        """Say it back."""
+        yield Home(home=home)

@@ -84,7 +84,7 @@ def test_doctor_finds_the_claude_program(home: Path, tmp_path: Path) -> None:
 def test_doctor_without_a_daemon_says_what_would_happen(tmp_path: Path) -> None:
     result = synapse("self", "doctor", home=tmp_path / "none")
     assert result.returncode == 0
-    assert "ok   daemon: not running; the first call starts it\n" in result.stdout
+    assert "ok   daemon: not running; hubd start, or a call, starts it\n" in result.stdout
     assert "ok   schema cache: empty; the next call fills it\n" in result.stdout
     assert not (tmp_path / "none").exists()
 

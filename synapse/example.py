@@ -1,0 +1,122 @@
+"""An example of a method's parameters that its schema accepts, as a user would type it."""
+
+from __future__ import annotations
+
+import json
+import re
+from shlex import quote
+from typing import Any
+
+from synapse.schemas import Schemas, shown
+
+# Stands for a handle until one is found.
+HANDLE = "plugin@1.0.0::method"
+# A schema that contains itself has no end.
+MAX_DEPTH = 8
+
+# How the description of a parameter gives an example.
+_SUCH_AS = re.compile(r"\b(?:such as|for example) `([^`\s]+)`")
+_FORMATS = {
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "date-time": "2026-01-31T12:00:00Z",
+    "date": "2026-01-31",
+    "time": "12:00:00Z",
+    "duration": "PT1H",
+    "uri": "http://localhost/",
+    "plexus-handle": HANDLE,
+}
+
+
+class NoExample(Exception):
+    """Nobody could guess a value."""
+
+
+def arguments(params: dict[str, Any]) -> str | None:
+    """The required parameters with values that fit; None where that takes more than a schema."""
+    schemas = Schemas(params)
+    words: list[str] = []
+    try:
+        for name in params.get("required", []):
+            value = _value(params["properties"][name], schemas, 0)
+            words += _spelled(f"--{shown(name)}", value)
+    except NoExample:
+        return None
+    return "".join(f" {word}" for word in words)
+
+
+def _spelled(flag: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [flag if value else flag.replace("--", "--no-", 1)]
+    if isinstance(value, list):
+        return [word for entry in value for word in (flag, _text(entry))]
+    return [flag, _text(value)]
+
+
+def _text(value: Any) -> str:
+    return quote(value if isinstance(value, str) else json.dumps(value))
+
+
+def _value(schema: dict[str, Any], schemas: Schemas, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise NoExample
+    if schema.get("examples"):
+        return schema["examples"][0]
+    schema = next(
+        (entry for entry in schemas.variants(schema) if entry.get("type") != "null"), schema
+    )
+    for known in ("default", "const"):
+        if schema.get(known) is not None:
+            return schema[known]
+    if schema.get("examples"):
+        return schema["examples"][0]
+    if "enum" in schema:
+        return schema["enum"][0]
+    kind = schema.get("type")
+    if kind in ("integer", "number"):
+        return _number(schema)
+    if kind == "boolean":
+        return True
+    if kind == "array":
+        return _array(schema, schemas, depth)
+    if kind == "object":
+        properties = schema.get("properties", {})
+        required = schema.get("required", [])
+        return {name: _value(properties.get(name, {}), schemas, depth + 1) for name in required}
+    return _string(schema)
+
+
+def _number(schema: dict[str, Any]) -> Any:
+    low = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
+    high = schema.get("maximum", schema.get("exclusiveMaximum", low + 2) - 1)
+    step = schema.get("multipleOf")
+    for candidate in (1, low, high, (low + high) / 2, step):
+        if candidate is None or (schema["type"] == "integer" and candidate != int(candidate)):
+            continue
+        if (
+            schema.get("minimum", candidate) <= candidate <= schema.get("maximum", candidate)
+            and candidate > schema.get("exclusiveMinimum", candidate - 1)
+            and candidate < schema.get("exclusiveMaximum", candidate + 1)
+            and (step is None or candidate % step == 0)
+        ):
+            return int(candidate) if schema["type"] == "integer" else candidate
+    raise NoExample
+
+
+def _array(schema: dict[str, Any], schemas: Schemas, depth: int) -> list[Any]:
+    fixed = [_value(entry, schemas, depth + 1) for entry in schema.get("prefixItems", [])]
+    if fixed:
+        return fixed
+    items = schema.get("items")
+    one = _value(items, schemas, depth + 1) if isinstance(items, dict) else "hello"
+    return [one] * max(1, schema.get("minItems", 1))
+
+
+def _string(schema: dict[str, Any]) -> str:
+    if given := _SUCH_AS.search(schema.get("description", "")):
+        return given[1]
+    if "pattern" in schema:
+        raise NoExample
+    if schema.get("format") in _FORMATS:
+        return _FORMATS[schema["format"]]
+    shortest, longest = int(schema.get("minLength", 0)), int(schema.get("maxLength", 5))
+    return ("hello" * (shortest // 5 + 1))[: max(shortest, min(longest, 5), 1)]
