@@ -20,8 +20,10 @@ from hubd.wire.schema import PluginSchema
 MAX_DEPTH: Final = 32
 
 
-# The first names the hub's own tables, the second the commands of synapse itself.
-RESERVED: Final = ("hub", "self")
+# What no namespace can be called: the commands of synapse itself.
+COMMANDS: Final = "self"
+# What no plugin can be called either: it names the hub's own tables.
+RESERVED: Final = (COMMANDS, "hub")
 
 
 class Node:
@@ -93,7 +95,7 @@ class Hub:
 
     def __init__(self, root: Activation, database: Database | None = None) -> None:
         check_namespace("the hub's name", root.namespace)
-        if root.namespace in RESERVED:
+        if root.namespace == COMMANDS:
             raise InvalidParams(
                 f"a hub cannot be called '{root.namespace}'", suggestion="Choose another --name"
             )

@@ -263,7 +263,7 @@ async def test_a_default_port_that_is_taken_is_replaced_and_the_log_says_so(home
     assert warnings == [f"port {WS_PORT} is taken; using {port} instead"]
 
 
-@pytest.mark.parametrize("name", ["echo", "self", "hub", "two words"])
+@pytest.mark.parametrize("name", ["echo", "self", "two words"])
 def test_a_name_that_means_something_else_is_refused(home: Path, name: str) -> None:
     result = hubd("run", "--port", "0", "--name", name, home=home)
     assert result.returncode == 2
