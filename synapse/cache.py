@@ -79,6 +79,11 @@ class Cache:
         """The schema of a namespace without its methods."""
         return self._read(*self._namespaces[path]["rest"])
 
+    def whole(self, path: str) -> dict[str, Any]:
+        """The schema of a namespace, as the hub gave it."""
+        methods = [self.method(path, name) for name in self.methods(path)]
+        return {**self.namespace(path), "methods": methods}
+
     def paths(self) -> list[str]:
         """Every namespace there is."""
         return list(self._namespaces)

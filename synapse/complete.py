@@ -22,6 +22,7 @@ from synapse.invocation import (
     own_options,
     split,
 )
+from synapse.schemas import Schemas
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _flags(schema: dict[str, Any], before: list[str]) -> Candidates:
 def _values(name: str, schema: dict[str, Any], cache: Cache, socket: str) -> Candidates | None:
     """The values of a parameter; None if it takes none, because it is a flag."""
     root = schema["params"]
-    kinds = _variants(root["properties"][name], root)
+    kinds = Schemas(root).variants(root["properties"][name])
     if kinds and all(entry.get("type") in ("boolean", "null") for entry in kinds):
         return None
     listed = [str(value) for entry in kinds for value in entry.get("enum", ())]
@@ -190,18 +191,6 @@ def _values(name: str, schema: dict[str, Any], cache: Cache, socket: str) -> Can
     if lister and socket:
         listed += _live(name, lister, cache, socket)
     return [(value, "") for value in listed]
-
-
-def _variants(schema: dict[str, Any], root: dict[str, Any]) -> list[dict[str, Any]]:
-    if "$ref" in schema:
-        target: Any = root
-        for part in schema["$ref"].removeprefix("#/").split("/"):
-            target = target[part]
-        return _variants(target, root)
-    union = schema.get("anyOf") or schema.get("oneOf")
-    if union:
-        return [flat for entry in union for flat in _variants(entry, root)]
-    return [schema]
 
 
 def _live(name: str, method: str, cache: Cache, socket: str) -> list[str]:

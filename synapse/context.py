@@ -7,6 +7,7 @@ import sys
 
 from synapse.errors import UsageError
 from synapse.params import Sources
+from synapse.values import is_text
 
 
 def _read_file(name: str) -> str:
@@ -50,12 +51,6 @@ def caller_context() -> dict[str, object]:
     except OSError:  # it was removed
         directory = None
     environment = {
-        name: text
-        for name, text in os.environ.items()
-        if name.isascii() and (text.isascii() or _is_text(text))
+        name: text for name, text in os.environ.items() if is_text(name) and is_text(text)
     }
     return {"cwd": directory, "env": environment}
-
-
-def _is_text(text: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in text)

@@ -132,10 +132,7 @@ class _Command:
 
         path = ".".join(found.path)
         if found.flag("--schema"):
-            whole = cache.namespace(path or cache.root)
-            names = cache.methods(path or cache.root)
-            methods = [cache.method(path or cache.root, name) for name in names]
-            return _print_json({**whole, "methods": methods})
+            return _print_json(cache.whole(path or cache.root))
         if found.method:
             text = helping.method_help(cache, path, found.method)
         elif path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from synapse.example import HANDLE, arguments
 from synapse.render.safe import clean
-from synapse.schemas import shown
+from synapse.schemas import Schemas, shown
 
 if TYPE_CHECKING:
     from synapse.cache import Cache
@@ -155,7 +155,7 @@ def _parameter_row(params: dict[str, Any], name: str) -> tuple[str, str]:
 
 def type_name(schema: dict[str, Any], root: dict[str, Any]) -> str:
     """What to write for a value of this schema."""
-    schema = _follow(schema, root)
+    schema = Schemas(root).resolve(schema)
     if "enum" in schema:
         return "|".join(map(str, schema["enum"]))
     if "const" in schema:
@@ -182,7 +182,7 @@ def returns_name(returns: dict[str, Any]) -> str:
 def _events(returns: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     found = []
     for entry in returns.get("oneOf") or returns.get("anyOf") or [returns]:
-        schema = _follow(entry, returns)
+        schema = Schemas(returns).resolve(entry)
         tag = schema.get("properties", {}).get("type", {}).get("const")
         if tag:
             found.append((str(tag), schema))
@@ -203,7 +203,7 @@ def _event_lines(returns: dict[str, Any]) -> list[str]:
 
 def _field_type(schema: dict[str, Any], root: dict[str, Any]) -> str:
     """The type of a field as seed 002 writes it: `string?` where it may be missing."""
-    schema = _follow(schema, root)
+    schema = Schemas(root).resolve(schema)
     union = schema.get("anyOf") or schema.get("oneOf")
     if union:
         names = [_field_type(entry, root) for entry in union]
@@ -239,12 +239,3 @@ def sample_handle(cache: Cache) -> str:
             meta = "".join(":hello" for field in entry["meta_fields"] if field["required"])
             return f"{path}@{entry['version']}::{entry['method']}{meta}"
     return HANDLE
-
-
-def _follow(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    while "$ref" in schema:
-        target: Any = root
-        for part in schema["$ref"].removeprefix("#/").split("/"):
-            target = target[part]
-        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
-    return schema

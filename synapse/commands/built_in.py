@@ -70,8 +70,7 @@ def schema(
         from synapse.invocation import unknown_word
 
         raise unknown_word([], name, cache)
-    methods = [cache.method(name, entry) for entry in cache.methods(name)]
-    _print(json.dumps({**cache.namespace(name), "methods": methods}, ensure_ascii=False, indent=2))
+    _print(json.dumps(cache.whole(name), ensure_ascii=False, indent=2))
     return 0
 
 
