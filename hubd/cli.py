@@ -71,7 +71,7 @@ def _start(arguments: argparse.Namespace) -> int:
 
     _settings(arguments)  # a mistake is found here rather than in the child
     paths = _paths(arguments)
-    fresh = launch.start(paths, _daemon_options(arguments))
+    fresh = launch.start(paths, [*_home_option(arguments), *_daemon_options(arguments)])
     state = launch.status(paths)
     verb = "started" if fresh else "already running"
     _say(f"hubd: {verb} (pid {state['pid']}), {state['ws_url']}")
@@ -91,8 +91,8 @@ def _stop(arguments: argparse.Namespace) -> int:
 def _restart(arguments: argparse.Namespace) -> int:
     from hubd import launch
 
-    paths, options = _paths(arguments), _daemon_options(arguments)
-    launch.restart(paths, options if options != _home_option(arguments) else None)
+    paths = _paths(arguments)
+    launch.restart(paths, _home_option(arguments), _daemon_options(arguments))
     _say(f"hubd: restarted (pid {launch.status(paths)['pid']})")
     return 0
 
@@ -204,8 +204,8 @@ def _home_option(arguments: argparse.Namespace) -> list[str]:
 
 
 def _daemon_options(arguments: argparse.Namespace) -> list[str]:
-    """The command line of a daemon that runs as this one was asked to."""
-    options = _home_option(arguments)
+    """The options, besides its home, of a daemon that runs as this one was asked to."""
+    options: list[str] = []
     for name in ("port", "mcp_port", "name", "log_level"):
         value = getattr(arguments, name)
         if value is not None:

@@ -125,22 +125,23 @@ def _watch(pid: int) -> int | None:
         return None
 
 
-def restart(paths: Paths, options: list[str] | None) -> None:
+def restart(paths: Paths, home: list[str], options: list[str]) -> None:
     """Stop and start again.
 
     Args:
         paths: Whose daemon.
-        options: A new command line; None keeps that of the daemon that runs.
+        home: The option that names its home, if one was given.
+        options: New options besides it; none keeps those of the daemon that runs.
 
     Raises:
         HubError: As `stop` and `start`.
     """
     record = instance.running_record(paths) or {}
     stop(paths)
-    if options is None:
-        start(paths, list(record.get("options", ())), record.get("directory"))
+    if options:
+        start(paths, [*home, *options])
     else:
-        start(paths, options)
+        start(paths, [*home, *record.get("options", ())], record.get("directory"))
 
 
 def _spawn(options: list[str], directory: str | None) -> subprocess.Popen[bytes]:

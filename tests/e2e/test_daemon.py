@@ -52,7 +52,9 @@ def daemons(home: Path) -> set[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # gone meanwhile
             arguments = path.read_bytes().split(b"\0")
-            if b"run" in arguments and str(home).encode() in arguments:
+            surroundings = path.with_name("environ").read_bytes().split(b"\0")
+            named = str(home).encode() in arguments or f"HUBD_HOME={home}".encode() in surroundings
+            if b"run" in arguments and named:
                 found.add(int(path.parent.name))
     return found
 
@@ -404,3 +406,11 @@ def test_an_option_that_cannot_be_is_refused_in_a_sentence(
     taken = daemon.record["ws_url"].rpartition(":")[2]
     refused(run(command, option, value.replace("TAKEN", taken)), code, said)
     assert status(run)["running"] is False
+
+
+def test_a_restart_of_what_did_not_run_starts_it_on_its_own_home(run: Run, home: Path) -> None:
+    user = home.parent / "user"
+    restarted = run("restart", HOME=str(user), XDG_DATA_HOME="", XDG_STATE_HOME="")
+    assert restarted.returncode == 0, restarted.stderr
+    assert daemons(home) == {status(run)["pid"]}
+    assert not user.exists()
