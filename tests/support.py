@@ -3,11 +3,12 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +226,14 @@ def events_of(home: Path, method: str, **params: Any) -> list[dict[str, Any]]:
     """The events of a call to the daemon of a home, whether it succeeds or not."""
     items = local.call(Paths(str(home)).socket, method, params, timeout_seconds=PATIENCE_SECONDS)
     return [item["content"] for item in items if item["type"] == "data"]
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """No file of this process may grow beyond `size` bytes: writes fail as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

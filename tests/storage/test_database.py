@@ -1,7 +1,6 @@
 """The database: what was acknowledged is there, and nobody waits for anybody else."""
 
 import asyncio
-import resource
 import sqlite3
 import stat
 import subprocess
@@ -9,8 +8,8 @@ import sys
 import tempfile
 import threading
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 from hubd.errors import DatabaseUnusable, HubError, Internal
 from hubd.storage.database import MAX_GROUP, SPOOL_BYTES, Database, Tx
 from hubd.storage.readers import READERS
-from tests.support import PATIENCE_SECONDS, environment
+from tests.support import PATIENCE_SECONDS, environment, file_size_limit
 
 # Both halves of a job are written by one transaction: one without the other is a torn state.
 HALVES = """CREATE TABLE halves (
@@ -423,17 +422,6 @@ async def close_under_a_read(path: str, sql: str) -> None:
 
 
 # Failing disks
-
-
-@contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
-    """No file of this process may grow beyond `size` bytes: writes fail as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @asynccontextmanager

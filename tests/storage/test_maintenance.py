@@ -5,8 +5,8 @@ import os
 import resource
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 from hubd.errors import Conflict, DatabaseUnusable, HubError, NotFound
 from hubd.storage.database import Database, Tx
 from hubd.storage.maintenance import Finding, backup, check
-from tests.support import Daemon, hubd
+from tests.support import Daemon, file_size_limit, hubd
 
 # Each transaction adds a row to both: a copy that has one without the other is torn.
 TABLES = (
@@ -34,17 +34,6 @@ async def path(tmp_path: Path) -> Path:
         for sql in (*TABLES, FILL, "INSERT INTO children SELECT id FROM parents"):
             await db.execute(sql)
     return path
-
-
-@contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
-    """No file of this process may grow beyond `size` bytes: writes fail as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def rows(path: Path, sql: str) -> list[int]:
