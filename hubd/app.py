@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, Final
 
 from hubd import __version__, instance, log, token
-from hubd.config import Settings
+from hubd.config import Settings, read_file
 from hubd.errors import InvalidParams, StartupFailed
 from hubd.plexus.builtin import build_hub
 from hubd.plexus.discovery import BUILT_IN, sources
@@ -86,7 +86,7 @@ class _Daemon:
             stack.callback(instance.remove_record, paths)
             listener = stack.enter_context(_bind(settings.port, WS_PORT))
             database = await stack.enter_async_context(Database(Path(paths.database)))
-            hub = build_hub(settings.name, database=database)
+            hub = build_hub(settings.name, database=database, settings=read_file(paths.config))
             host = PlexusHost(hub)
             await stack.enter_async_context(plugins(hub, host, sources(settings.plugins)))
             clients = await stack.enter_async_context(Clients(hub, host.questions))

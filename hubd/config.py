@@ -2,7 +2,8 @@
 
 import os
 from dataclasses import dataclass, field
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from hubd.errors import InvalidParams
 from hubd.wire.defaults import HUB_NAME, MCP_PORT, WS_PORT, Paths
@@ -37,6 +38,23 @@ class Settings:
     plugins: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = field(default=())
     auth: bool = True
+
+
+def read_file(path: str) -> dict[str, Any]:
+    """The configuration file, if there is one: a section for each plugin, by its path.
+
+    Raises:
+        InvalidParams: It is not TOML, or cannot be read.
+    """
+    file = Path(path)
+    if not file.exists():
+        return {}
+    import tomllib  # seldom needed, and on the way of every start
+
+    try:
+        return tomllib.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise InvalidParams(f"{path} cannot be used: {error}", suggestion="Correct it") from error
 
 
 def port_setting(given: int | None, variable: str) -> int | None:

@@ -3,7 +3,9 @@
 import inspect
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
+
+from pydantic import BaseModel
 
 from hubd.activation.handle import Origin
 from hubd.activation.host import Host
@@ -16,7 +18,10 @@ from hubd.activation.method import (
     read_method,
     read_resolver,
 )
+from hubd.activation.settings import read_settings
 from hubd.storage.database import Database
+
+M = TypeVar("M", bound=BaseModel)
 
 _SEGMENT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[A-Za-z0-9.-]+)?")
@@ -45,6 +50,7 @@ class Activation:
     _host: Host | None = None
     _database: Database | None = None
     _path: str = ""
+    _section: Mapping[str, Any] = {}
 
     def __init_subclass__(cls, *, namespace: str = "", version: str = "", **kwargs: Any) -> None:
         """Read methods and resolvers; a mistake is an error at import."""
@@ -99,6 +105,17 @@ class Activation:
         """What handles of this very activation carry: `ref.at(self.origin)`."""
         return Origin(self.path, self.version)
 
+    def settings(self, model: type[M]) -> M:
+        """The plugin's settings: its section of `config.toml`, under its environment variables.
+
+        A section is named as the plugin's path; the variable of the field `days` of a plugin
+        `notes` is `HUBD_NOTES_DAYS`.
+
+        Raises:
+            InvalidParams: A value does not fit the model, or the model has no such field.
+        """
+        return read_settings(model, self.path, self._section)
+
     def children(self) -> Iterable["Activation"]:
         """The activations below this one; having any makes it a hub."""
         return ()
@@ -107,9 +124,16 @@ class Activation:
         """Long-lived work: start it, `yield` once, and clean up after the yield."""
         yield
 
-    def attach(self, path: str, host: Host, database: Database | None) -> None:
+    def attach(
+        self,
+        path: str,
+        host: Host,
+        database: Database | None,
+        section: Mapping[str, Any] | None = None,
+    ) -> None:
         """Called by the hub, once, before anything else."""
         self._path, self._host, self._database = path, host, database
+        self._section = section or {}
         for entry in self.resolvers.values():
             entry.handle.settle(self.origin)
 

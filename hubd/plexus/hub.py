@@ -3,9 +3,9 @@
 Routes; does not run anything. How a call runs is dispatch.py's business.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from hubd.activation.base import Activation, check_namespace
@@ -93,7 +93,12 @@ class RootNode(Node):
 class Hub:
     """The Plexus: the root of the tree."""
 
-    def __init__(self, root: Activation, database: Database | None = None) -> None:
+    def __init__(
+        self,
+        root: Activation,
+        database: Database | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         check_namespace("the hub's name", root.namespace)
         if root.namespace == COMMANDS:
             raise InvalidParams(
@@ -101,6 +106,8 @@ class Hub:
             )
         self.name = root.namespace
         self.database = database
+        # The configuration file; a plugin gets the section of its own path.
+        self.settings = settings or {}
         self.root = RootNode(root, self.name, None)
         # Plugins that could not be loaded, with the reason.
         self.broken: list[tuple[str, str]] = []
@@ -130,13 +137,19 @@ class Hub:
         if path.count(".") >= MAX_DEPTH:
             raise TypeError(f"{path}: more than {MAX_DEPTH} levels; do its children contain it?")
         node = Node(activation, path, above)
-        activation.attach(path, host, self.database)
+        activation.attach(path, host, self.database, self._section(path))
         # Children first: a plugin whose child is refused is refused whole.
         for child in activation.children():
             self.attach(child, host, node)
         above.children[name] = node
         above.forget_schema()
         return node
+
+    def _section(self, path: str) -> Mapping[str, Any]:
+        section: Any = self.settings
+        for segment in path.split("."):
+            section = section.get(segment) if isinstance(section, Mapping) else None
+        return section if isinstance(section, Mapping) else {}
 
     def detach(self, node: Node) -> None:
         """Take a namespace out again."""

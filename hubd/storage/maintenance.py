@@ -10,6 +10,7 @@ from pathlib import Path
 from hubd.errors import Conflict, DatabaseUnusable, HubError, NotFound
 from hubd.storage import migrations
 from hubd.storage.failure import code_of, unusable
+from hubd.storage.tables import HUB_MIGRATIONS
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def _migrations(connection: sqlite3.Connection, path: Path) -> list[Finding]:
         for owner in migrations.owners(connection):
             done = migrations.applied(connection, owner)
             if owner == migrations.HUB:
-                migrations.compare(done, owner, migrations.HUB_MIGRATIONS)
+                migrations.compare(done, owner, HUB_MIGRATIONS)
             findings.append(Finding(f"migrations of {owner}", True, f"{len(done)} applied"))
     except HubError as error:
         findings.append(Finding("migrations", False, error.message))

@@ -13,23 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from hubd.errors import DatabaseNewer, DatabaseUnusable
+from hubd.storage.tables import HUB_MIGRATIONS
 
 # "hubd" in ASCII: tells our files from other programs' databases.
 APPLICATION_ID: Final = 0x68756264
 
 HUB: Final = "hub"
-
-HUB_MIGRATIONS: Final[tuple[str, ...]] = (
-    """
-    CREATE TABLE hub_migrations (
-        owner TEXT NOT NULL,
-        number INTEGER NOT NULL,
-        sha256 TEXT NOT NULL,
-        applied_at INTEGER NOT NULL,
-        PRIMARY KEY (owner, number)
-    ) STRICT, WITHOUT ROWID
-    """,
-)
 
 _DEFERRED: Final = re.compile(r"\bINITIALLY\s+DEFERRED\b", re.IGNORECASE)
 

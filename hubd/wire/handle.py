@@ -64,6 +64,11 @@ class WireHandle:
         return self.version.partition(".")[0]
 
     @property
+    def meta_text(self) -> str | None:
+        """The meta values as they are written behind the method; None if there are none."""
+        return ":".join(map(_escape, self.meta)) if self.meta else None
+
+    @property
     def plugin_id(self) -> UUID:
         """The id of the plugin, whether it was given as an id or by name."""
         try:

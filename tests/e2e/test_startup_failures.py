@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hubd.storage.migrations import HUB_MIGRATIONS
+from hubd.storage.tables import HUB_MIGRATIONS
 from hubd.token import TOKEN_BYTES
 from hubd.wire.defaults import WS_PORT
 from tests.support import Daemon, environment, hubd

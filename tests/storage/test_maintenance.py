@@ -212,7 +212,7 @@ BROKEN: list[tuple[Callable[[Path], None], str, str]] = [
     (replace_by_text, "database", "not a database"),
     (sql("INSERT INTO children VALUES (9999)"), "foreign keys", "children"),
     (sql("UPDATE hub_migrations SET sha256 = 'x'"), "migrations", "edited"),
-    (sql("UPDATE hub_migrations SET number = number + 1"), "migrations", "gap"),
+    (sql("UPDATE hub_migrations SET number = number + 100"), "migrations", "gap"),
     (sql("INSERT INTO hub_migrations VALUES ('hub', 99, 'x', 0)"), "migrations", "gap"),
     (sql("INSERT INTO hub_migrations VALUES ('p', 2, 'x', 0)"), "migrations", "gap"),
     (sql("PRAGMA application_id = 7"), "migrations", "another program"),

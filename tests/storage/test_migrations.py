@@ -16,7 +16,8 @@ from hubd.plexus.discovery import BUILT_IN, Source
 from hubd.plexus.host import PlexusHost
 from hubd.storage import migrations
 from hubd.storage.database import Database
-from hubd.storage.migrations import APPLICATION_ID, HUB, HUB_MIGRATIONS
+from hubd.storage.migrations import APPLICATION_ID, HUB
+from hubd.storage.tables import HUB_MIGRATIONS
 
 STEPS = (
     "CREATE TABLE p_items (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT",
@@ -268,7 +269,7 @@ REFUSED: list[tuple[Callable[[Path], None], type[HubError], str]] = [
         DatabaseUnusable,
         "edited",
     ),
-    (sql("UPDATE hub_migrations SET number = number + 1"), DatabaseUnusable, "has a gap"),
+    (sql("UPDATE hub_migrations SET number = number + 100"), DatabaseUnusable, "has a gap"),
     (sql("PRAGMA application_id = 1"), DatabaseUnusable, "is a database of another program"),
     (sql("DROP TABLE hub_migrations; CREATE TABLE t (x)"), DatabaseUnusable, "cannot be used"),
     (another_programs, DatabaseUnusable, "is a database of another program"),

@@ -1,0 +1,59 @@
+"""Ids as the outside sees them, kept as 16 bytes: UUID version 4, and version 7 to sort by."""
+
+import os
+import random
+import time
+from typing import Final
+
+# The shortest beginning of an id that may stand for it, in hex digits.
+MIN_PREFIX: Final = 8
+
+_DIGITS: Final = frozenset("0123456789abcdef")
+_LAYOUT: Final = (8, 12, 16, 20)
+
+# The last moment that a version 7 id was made for, in 1/4096 ms; never goes back.
+_last_tick = 0
+
+
+def uuid4() -> bytes:
+    """A random id."""
+    value = int.from_bytes(os.urandom(16))
+    return _marked(value, 4)
+
+
+def uuid7() -> bytes:
+    """An id that sorts after all that this process made before, also within a millisecond."""
+    global _last_tick
+    milliseconds, rest = divmod(time.time_ns(), 1_000_000)
+    tick = milliseconds << 12 | rest * 4096 // 1_000_000
+    _last_tick = tick = tick if tick > _last_tick else _last_tick + 1
+    return _marked((tick >> 12) << 80 | (tick & 0xFFF) << 64 | random.getrandbits(62), 7)
+
+
+def text(value: bytes) -> str:
+    """The id as it is written. By hand: the uuid module takes three times as long."""
+    digits = value.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def span(written: str) -> tuple[bytes, bytes] | None:
+    """The first and the last id that a whole id, or the beginning of one, can mean.
+
+    None if it is neither.
+    """
+    digits = written.strip().lower()
+    if "-" in digits:
+        places = [number for number, char in enumerate(digits) if char == "-"]
+        expected = [place + number for number, place in enumerate(_LAYOUT)]
+        if places != expected[: len(places)]:
+            return None
+        digits = digits.replace("-", "")
+    if not MIN_PREFIX <= len(digits) <= 32 or not _DIGITS.issuperset(digits):
+        return None
+    return bytes.fromhex(digits.ljust(32, "0")), bytes.fromhex(digits.ljust(32, "f"))
+
+
+def _marked(value: int, version: int) -> bytes:
+    """With the bits that say which kind of id it is."""
+    value = value & ~(0xF << 76) | version << 76
+    return (value & ~(0b11 << 62) | 0b10 << 62).to_bytes(16)

@@ -1,0 +1,215 @@
+"""Who holds a tree, and what becomes of one that nobody holds.
+
+    active ── last reference released ──▶ scheduled ── a week ──▶ archived ── a month ──▶ purged
+      ▲                                       │                  (read-only)
+      └────────────── claimed ────────────────┘
+
+Every step is remembered in `arbor_history`. Purging removes a bounded number of nodes in each
+transaction: a tree of a million nodes must not keep everybody else from writing.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from hubd.errors import Conflict
+from hubd.storage import ids
+from hubd.storage.database import Database, Tx
+from hubd.storage.tree import TreeRow, record
+
+log = logging.getLogger("hubd.storage")
+
+DAY: Final = 24 * 60 * 60
+# Trees that change their state in one transaction, and nodes that go in one.
+STEPS_AT_ONCE: Final = 200
+NODES_AT_ONCE: Final = 1000
+
+
+@dataclass(frozen=True)
+class Periods:
+    """How long a tree stays what it is, in seconds."""
+
+    scheduled: float = 7 * DAY
+    archived: float = 30 * DAY
+
+
+class Step(NamedTuple):
+    """One thing that cleaning up does to a tree: `archived`, or `purged`."""
+
+    tree_id: bytes
+    step: str
+    since: int
+
+
+class Remembered(NamedTuple):
+    """One step of a tree's life."""
+
+    step: str
+    owner: str | None
+    references: int | None
+    at: int
+
+
+def claim(tx: Tx, tree: TreeRow, owner: str, count: int, now: int) -> tuple[int, int]:
+    """Hold a tree; one that was scheduled for deletion lives again.
+
+    Returns:
+        How many references the owner has now, and how many there are in all.
+
+    Raises:
+        Conflict: The tree is archived.
+    """
+    if tree.state == "archived":
+        raise Conflict(
+            f"tree {ids.text(tree.id)} is archived and cannot be claimed any more",
+            suggestion="Export it and import the copy: tree_export, tree_import with new ids",
+        )
+    [held] = tx.raw.execute(
+        "INSERT INTO arbor_owners (tree, owner, count) VALUES (?, ?, ?) "
+        "ON CONFLICT (tree, owner) DO UPDATE SET count = count + excluded.count RETURNING count",
+        (tree.key, owner, count),
+    ).fetchone()
+    record(tx, tree.id, "claimed", now, owner, count)
+    if tree.state == "scheduled":
+        _enter(tx, tree, "active", "revived", now)
+    return held, tree.ref_count + count
+
+
+def release(tx: Tx, tree: TreeRow, owner: str, count: int, now: int) -> tuple[int, int]:
+    """Let go of a tree; without any reference left it is scheduled for deletion.
+
+    Returns:
+        As `claim`.
+
+    Raises:
+        Conflict: The owner does not hold so many.
+    """
+    found = tx.raw.execute(
+        "SELECT count FROM arbor_owners WHERE tree = ? AND owner = ?", (tree.key, owner)
+    ).fetchone()
+    held = found[0] if found else 0
+    if held < count:
+        raise Conflict(
+            f"{owner} holds {held} reference{'s' if held != 1 else ''} to tree "
+            f"{ids.text(tree.id)}, not {count}",
+            suggestion="tree_get_refs shows who holds it",
+        )
+    if held == count:
+        tx.raw.execute("DELETE FROM arbor_owners WHERE tree = ? AND owner = ?", (tree.key, owner))
+    else:
+        tx.raw.execute(
+            "UPDATE arbor_owners SET count = count - ? WHERE tree = ? AND owner = ?",
+            (count, tree.key, owner),
+        )
+    record(tx, tree.id, "released", now, owner, count)
+    if tree.ref_count == count:
+        _enter(tx, tree, "scheduled", "scheduled", now)
+    return held - count, tree.ref_count - count
+
+
+def archive(tx: Tx, tree: TreeRow, owner: str, now: int, *, force: bool = False) -> None:
+    """Make a tree read-only now; its references end.
+
+    Raises:
+        Conflict: Others hold it, or it is archived already.
+    """
+    if tree.state == "archived":
+        raise Conflict(f"tree {ids.text(tree.id)} is archived already")
+    _let_go(tx, tree, owner, force=force)
+    _enter(tx, tree, "archived", "archived", now)
+
+
+def delete(tx: Tx, tree: TreeRow, owner: str, now: int, *, force: bool = False) -> None:
+    """Remove a tree for good. It is gone for everybody at once; `purge` then frees the space.
+
+    Raises:
+        Conflict: Others hold it.
+    """
+    _let_go(tx, tree, owner, force=force)
+    _enter(tx, tree, "purging", "purged", now)
+
+
+def clean_up(tx: Tx, periods: Periods, now: int) -> list[Step]:
+    """Take the steps that are due, a bounded number of them; call again until none is left."""
+    steps = [Step._make(row) for row in tx.raw.execute(_DUE, _due(periods, now)).fetchall()]
+    for step in steps:
+        state = "purging" if step.step == "purged" else step.step
+        tx.raw.execute(
+            "UPDATE arbor_trees SET state = ?, state_since = ? WHERE id = ?",
+            (state, now, step.tree_id),
+        )
+        record(tx, step.tree_id, step.step, now)
+        log.info("tree %s: %s", ids.text(step.tree_id), step.step)
+    return steps
+
+
+async def due(db: Database, periods: Periods, now: int) -> list[Step]:
+    """The steps that `clean_up` would take now."""
+    return [Step._make(row) for row in await db.fetch_rows(_DUE, *_due(periods, now))]
+
+
+def purge(tx: Tx) -> bool:
+    """Remove some nodes of deleted trees; returns whether there was anything to do."""
+    found = tx.raw.execute(
+        "SELECT key, id FROM arbor_trees WHERE state = 'purging' LIMIT 1"
+    ).fetchone()
+    if found is None:
+        return False
+    tree, tree_id = found
+    left = NODES_AT_ONCE
+    while left > 0:
+        # The youngest segment first: nobody's parent goes before it does.
+        last = tx.raw.execute(_LAST_SEGMENT, (tree,)).fetchone()
+        if last is None:
+            tx.raw.execute("DELETE FROM arbor_trees WHERE key = ?", (tree,))
+            log.info("tree %s: nothing is left of it", ids.text(tree_id))
+            break
+        left -= tx.raw.execute(_DELETE_TIP, (*last, left)).rowcount
+    return True
+
+
+async def history(db: Database, tree_id: bytes) -> list[Remembered]:
+    """The life of a tree, also of one that is gone."""
+    sql = "SELECT step, owner, count, at FROM arbor_history WHERE tree_id = ? ORDER BY key"
+    return [Remembered._make(row) for row in await db.fetch_rows(sql, tree_id)]
+
+
+_DUE: Final = f"""
+    SELECT id, 'archived', state_since FROM arbor_trees
+        WHERE state = 'scheduled' AND state_since <= ?
+    UNION ALL SELECT id, 'purged', state_since FROM arbor_trees
+        WHERE state = 'archived' AND state_since <= ?
+    LIMIT {STEPS_AT_ONCE}
+"""
+_LAST_SEGMENT: Final = (
+    "SELECT key FROM arbor_nodes WHERE tree = ? AND segment = key ORDER BY key DESC LIMIT 1"
+)
+_DELETE_TIP: Final = """
+    DELETE FROM arbor_nodes WHERE key IN (
+        SELECT key FROM arbor_nodes WHERE segment = ? ORDER BY depth DESC LIMIT ?)
+"""
+
+
+def _due(periods: Periods, now: int) -> tuple[int, int]:
+    return int(now - periods.scheduled), int(now - periods.archived)
+
+
+def _let_go(tx: Tx, tree: TreeRow, owner: str, *, force: bool) -> None:
+    """End all references, unless somebody else has one."""
+    others = tx.raw.execute(
+        "SELECT owner FROM arbor_owners WHERE tree = ? AND owner <> ? LIMIT 10", (tree.key, owner)
+    ).fetchall()
+    if others and not force:
+        raise Conflict(
+            f"{', '.join(name for (name,) in others)} still holds tree {ids.text(tree.id)}",
+            suggestion="Release it there first, or give force",
+        )
+    tx.raw.execute("DELETE FROM arbor_owners WHERE tree = ?", (tree.key,))
+
+
+def _enter(tx: Tx, tree: TreeRow, state: str, step: str, now: int) -> None:
+    tx.raw.execute(
+        "UPDATE arbor_trees SET state = ?, state_since = ? WHERE key = ?", (state, now, tree.key)
+    )
+    record(tx, tree.id, step, now)
+    log.info("tree %s: %s", ids.text(tree.id), step)

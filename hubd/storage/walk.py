@@ -1,0 +1,346 @@
+"""Arbor: reading nodes, always in pages, so that nothing is held while a client takes its time.
+
+Nodes never change, so pages fit together whatever is added meanwhile.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from hubd.storage.database import Database
+from hubd.storage.tree import TREES_AFTER, Place, TreeRow
+
+# Nodes in one page; and the text in it, after which a page ends early.
+PAGE_NODES: Final = 500
+PAGE_TEXT: Final = 512 * 1024
+
+_HANDLE: Final = "o.plugin || '@' || o.version || '::' || o.method || coalesce(':' || n.meta, '')"
+_NODE: Final = f"""
+    n.key, n.id, n.segment, n.depth, n.lane, n.text,
+    CASE WHEN n.origin IS NULL THEN NULL ELSE {_HANDLE} END, n.label, n.metadata, n.created_at
+"""
+_ORIGIN: Final = "LEFT JOIN arbor_origins AS o ON o.key = n.origin"
+
+
+class Node(NamedTuple):
+    """A node as it is read. `metadata` is JSON text; either `text` or `handle` is there."""
+
+    parent: bytes | None
+    key: int
+    id: bytes
+    segment: int
+    depth: int
+    lane: int
+    text: str | None
+    handle: str | None
+    label: str | None
+    metadata: str | None
+    created_at: int
+
+
+class Stretch(NamedTuple):
+    """Part of a path: the nodes of one segment from one depth to another, both included."""
+
+    segment: int
+    first: int
+    last: int
+    lane: int
+
+
+async def node(db: Database, place: Place) -> Node:
+    """One node."""
+    rows = await db.fetch_rows(
+        f"SELECT {_NODE} FROM arbor_nodes AS n {_ORIGIN} WHERE n.key = ?", place.key
+    )
+    return (await _linked(db, rows))[0]
+
+
+async def parent(db: Database, place: Place) -> Place | None:
+    """Where the parent of a node lies; the root has none."""
+    rows = await db.fetch_rows(_PARENT, place.segment, place.depth - 1, place.key)
+    return Place._make(rows[0]) if rows else None
+
+
+async def path(db: Database, place: Place) -> list[Stretch]:
+    """The way from the root to a node, as stretches."""
+    rows = await db.fetch_rows(_ANCESTRY, place.segment, place.depth, place.lane)
+    stretches = []
+    first = 0
+    for segment, last, lane in reversed(rows):
+        stretches.append(Stretch(segment, first, last, lane))
+        first = last + 1
+    return stretches
+
+
+def parting(one: Sequence[Stretch], other: Sequence[Stretch]) -> int:
+    """The depth of the last node that two paths from the same root have in common."""
+    depth = 0
+    for left, right in zip(one, other, strict=False):
+        if left.segment != right.segment:
+            break
+        depth = min(left.last, right.last)
+        if left.last != right.last:
+            break
+    return depth
+
+
+def cut(stretches: Iterable[Stretch], first: int, last: int | None = None) -> list[Stretch]:
+    """The part of a path between two depths, both included."""
+    found = []
+    for stretch in stretches:
+        begin = max(stretch.first, first)
+        end = stretch.last if last is None else min(stretch.last, last)
+        if begin <= end:
+            found.append(stretch._replace(first=begin, last=end))
+    return found
+
+
+async def nodes(
+    db: Database,
+    stretches: Iterable[Stretch],
+    lanes: frozenset[int],
+    *,
+    upwards: bool = False,
+    page: int = PAGE_NODES,
+) -> AsyncIterator[list[Node]]:
+    """The nodes of a path in pages, from the root down, or the other way round."""
+    wanted = [stretch for stretch in stretches if stretch.lane in lanes]
+    # A node's parent is the one before it on the path, also in the page before.
+    for part in _paged(wanted, page, upwards=upwards):
+        rows: list[tuple[Any, ...]]
+        if len(part) == 1:
+            [(segment, first, last, _)] = part
+            rows = await db.fetch_rows(_STRETCH, segment, first, last)
+        else:
+            rows = await db.fetch_rows(_STRETCHES, json.dumps([entry[:3] for entry in part]))
+        linked = await _linked(db, rows, on_a_path=True)
+        if upwards:
+            linked.reverse()
+        for some in _by_size(linked):
+            yield some
+
+
+async def children(
+    db: Database, place: Place, lanes: frozenset[int], after: int = 0, limit: int = PAGE_NODES
+) -> list[Node]:
+    """A page of the children of a node in the order in which they came."""
+    listed = json.dumps(sorted(lanes))
+    rows = await db.fetch_rows(_BRANCHES, place.key, after, listed, limit)
+    rows += [
+        row
+        for row in await db.fetch_rows(_STRETCH, place.segment, place.depth + 1, place.depth + 1)
+        if row[0] > after and row[4] in lanes
+    ]
+    rows.sort()
+    return [Node(place.id, *row) for row in rows[:limit]]
+
+
+async def whole(
+    db: Database,
+    tree: TreeRow,
+    lanes: frozenset[int],
+    *,
+    after: Place | None = None,
+    depth: int | None = None,
+    page: int = PAGE_NODES,
+) -> AsyncIterator[list[Node]]:
+    """All nodes of a tree in pages, every parent before its children.
+
+    Segment by segment, in the order in which these began.
+
+    Args:
+        db: The database.
+        tree: The tree.
+        lanes: Which lanes to show.
+        after: Go on behind this node, the last one of an earlier page.
+        depth: Leave out what lies deeper.
+        page: How many nodes a page has at most.
+    """
+    deepest = 2**62 if depth is None else depth
+    listed = json.dumps(sorted(lanes))
+    segment, last = (after.segment, after.depth) if after else (0, -1)
+    while True:
+        rows = []
+        if segment and last < deepest:
+            # What is left of the segment that the last page ended in.
+            rows = await db.fetch_rows(_REST, segment, last, deepest, page)
+        if len(rows) < page:
+            more = page - len(rows)
+            rows += await db.fetch_rows(_WHOLE, tree.key, segment, listed, deepest, more)
+        if not rows:
+            return
+        for some in _by_size(await _linked(db, rows)):
+            yield some
+        segment, last = rows[-1][2], rows[-1][3]
+
+
+async def leaves(
+    db: Database, tree: TreeRow, lanes: frozenset[int], page: int = PAGE_NODES
+) -> AsyncIterator[list[bytes]]:
+    """The ids of the nodes without children in these lanes, in pages."""
+    listed = json.dumps(sorted(lanes))
+    after = 0
+    while rows := await db.fetch_rows(_LEAVES, tree.key, after, listed, page):
+        yield [row[1] for row in rows if row[2]]
+        after = rows[-1][0]
+
+
+async def count(db: Database, tree: TreeRow, lanes: frozenset[int]) -> int:
+    """How many nodes a tree has in these lanes."""
+    [(found,)] = await db.fetch_rows(_COUNT, tree.key, json.dumps(sorted(lanes)))
+    return int(found)
+
+
+async def count_below(db: Database, node: Node, lanes: frozenset[int]) -> int:
+    """How many nodes lie below one, in these lanes."""
+    listed = json.dumps(sorted(lanes))
+    [(found,)] = await db.fetch_rows(_COUNT_BELOW, node.segment, node.depth, listed)
+    # The node itself is where the counting begins.
+    return int(found) - 1
+
+
+async def page_of_trees(
+    db: Database, state: str, after: int, limit: int = PAGE_NODES
+) -> list[TreeRow]:
+    """Trees in one state, in the order in which they were made."""
+    return [TreeRow._make(row) for row in await db.fetch_rows(TREES_AFTER, after, state, limit)]
+
+
+_PARENT: Final = """
+    SELECT key, id, tree, segment, depth, lane FROM arbor_nodes WHERE segment = ? AND depth = ?
+    UNION ALL
+    SELECT p.key, p.id, p.tree, p.segment, p.depth, p.lane
+        FROM arbor_nodes AS n JOIN arbor_nodes AS p ON p.key = n.parent WHERE n.key = ?
+"""
+_ANCESTRY: Final = """
+    WITH RECURSIVE up (segment, depth, lane) AS (
+        SELECT ?, ?, ?
+        UNION ALL
+        SELECT p.segment, p.depth, p.lane FROM up
+            JOIN arbor_nodes AS first ON first.key = up.segment
+            JOIN arbor_nodes AS p ON p.key = first.parent)
+    SELECT segment, depth, lane FROM up
+"""
+_STRETCH: Final = f"""
+    SELECT {_NODE} FROM arbor_nodes AS n {_ORIGIN}
+    WHERE n.segment = ? AND n.depth BETWEEN ? AND ? ORDER BY n.depth
+"""
+_STRETCHES: Final = f"""
+    SELECT {_NODE} FROM json_each(?) AS part
+        CROSS JOIN arbor_nodes AS n ON n.segment = part.value ->> 0
+            AND n.depth BETWEEN part.value ->> 1 AND part.value ->> 2
+        {_ORIGIN}
+    ORDER BY n.depth
+"""
+_REST: Final = f"""
+    SELECT {_NODE} FROM arbor_nodes AS n {_ORIGIN}
+    WHERE n.segment = ? AND n.depth > ? AND n.depth <= ? ORDER BY n.depth LIMIT ?
+"""
+_WHOLE: Final = f"""
+    SELECT {_NODE} FROM arbor_nodes AS s
+        CROSS JOIN arbor_nodes AS n ON n.segment = s.key
+        {_ORIGIN}
+    WHERE s.tree = ? AND s.segment = s.key AND s.key > ?
+        AND s.lane IN (SELECT value FROM json_each(?)) AND n.depth <= ?
+    ORDER BY s.key, n.depth LIMIT ?
+"""
+_BRANCHES: Final = f"""
+    SELECT {_NODE} FROM arbor_nodes AS n {_ORIGIN}
+    WHERE n.parent = ? AND n.key > ? AND n.lane IN (SELECT value FROM json_each(?))
+    ORDER BY n.key LIMIT ?
+"""
+# Every segment with its last node, and whether that has no child in these lanes.
+_LEAVES: Final = """
+    SELECT s.key, t.id, NOT EXISTS (
+            SELECT 1 FROM arbor_nodes AS c WHERE c.parent = t.key
+                AND c.lane IN (SELECT value FROM json_each(?3)))
+    FROM arbor_nodes AS s
+        CROSS JOIN arbor_nodes AS t ON t.segment = s.key
+            AND t.depth = (SELECT max(depth) FROM arbor_nodes WHERE segment = s.key)
+    WHERE s.tree = ?1 AND s.segment = s.key AND s.key > ?2
+        AND s.lane IN (SELECT value FROM json_each(?3))
+    ORDER BY s.key LIMIT ?4
+"""
+_COUNT: Final = """
+    SELECT count(*) FROM arbor_nodes AS s CROSS JOIN arbor_nodes AS n ON n.segment = s.key
+    WHERE s.tree = ? AND s.segment = s.key AND s.lane IN (SELECT value FROM json_each(?))
+"""
+_COUNT_BELOW: Final = """
+    WITH RECURSIVE stretch (segment, depth) AS (
+        SELECT ?1, ?2
+        UNION ALL
+        SELECT c.segment, c.depth FROM stretch
+            JOIN arbor_nodes AS p ON p.segment = stretch.segment AND p.depth >= stretch.depth
+            JOIN arbor_nodes AS c ON c.parent = p.key
+            WHERE c.lane IN (SELECT value FROM json_each(?3)))
+    SELECT sum((SELECT count(*) FROM arbor_nodes AS n
+        WHERE n.segment = stretch.segment AND n.depth >= stretch.depth)) FROM stretch
+"""
+_PARENT_IDS: Final = """
+    SELECT n.key, coalesce(above.id, before.id) FROM json_each(?) AS wanted
+        CROSS JOIN arbor_nodes AS n ON n.key = wanted.value
+        LEFT JOIN arbor_nodes AS above ON above.key = n.parent
+        LEFT JOIN arbor_nodes AS before ON n.parent IS NULL
+            AND before.segment = n.segment AND before.depth = n.depth - 1
+"""
+
+
+async def _linked(
+    db: Database, rows: Sequence[tuple[Any, ...]], *, on_a_path: bool = False
+) -> list[Node]:
+    """Rows in the order of a path, or segment by segment, with the ids of their parents.
+
+    Mostly that is the row before; the others are looked up.
+    """
+    unknown = []
+    segment, depth = 0, -2
+    for row in rows:
+        if row[3] != depth + 1 or not (on_a_path or row[2] == segment):
+            unknown.append(row[0])
+        segment, depth = row[2], row[3]
+    found: dict[int, bytes] = {}
+    if unknown:
+        found = dict(await db.fetch_rows(_PARENT_IDS, json.dumps(unknown)))
+    linked = []
+    previous: bytes | None = None
+    for row in rows:
+        linked.append(Node(found.get(row[0], previous), *row))
+        previous = row[1]
+    return linked
+
+
+def _paged(stretches: list[Stretch], page: int, *, upwards: bool) -> Iterator[list[Stretch]]:
+    """Stretches in groups of at most `page` nodes; the long ones are divided."""
+    group: list[Stretch] = []
+    room = page
+    for whole_stretch in reversed(stretches) if upwards else stretches:
+        left: Stretch | None = whole_stretch
+        while left is not None:
+            size = min(room, left.last - left.first + 1)
+            if upwards:
+                taken = left._replace(first=left.last - size + 1)
+                left = left._replace(last=taken.first - 1)
+            else:
+                taken = left._replace(last=left.first + size - 1)
+                left = left._replace(first=taken.last + 1)
+            group.append(taken)
+            room -= size
+            if room == 0:
+                yield group
+                group, room = [], page
+            if left.first > left.last:
+                left = None
+    if group:
+        yield group
+
+
+def _by_size(page: list[Node]) -> Iterator[list[Node]]:
+    """The same nodes in pages that are no larger messages than they need to be."""
+    start = size = 0
+    for number, entry in enumerate(page):
+        size += len(entry.text or "")
+        if size > PAGE_TEXT and number > start:
+            yield page[start:number]
+            start, size = number, len(entry.text or "")
+    if start < len(page):
+        yield page[start:]
