@@ -178,5 +178,9 @@ def _collect(cls: type[Activation]) -> tuple[dict[str, Method], dict[str, Resolv
                     f"{cls.__qualname__}: two resolvers for handles of type {found.handle.method}"
                 )
             resolvers[found.handle.method] = found
-    # A subclass has what its base has, and may replace it.
-    return {**cls.methods, **methods}, {**cls.resolvers, **resolvers}
+    # A subclass has what its bases have, and may replace it.
+    for base in cls.__bases__:
+        if issubclass(base, Activation):
+            methods = {**base.methods, **methods}
+            resolvers = {**base.resolvers, **resolvers}
+    return methods, resolvers

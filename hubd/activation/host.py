@@ -3,11 +3,12 @@
 Only the surface; the hub implements it (plexus/host.py), and a test may implement it too.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hubd.errors import HubError
 from hubd.wire.context import Context
 from hubd.wire.handle import WireHandle
 
@@ -55,6 +56,17 @@ class Host(Protocol):
         Raises:
             HubError: As `plexus.resolve_handle`.
         """
+
+    def resolve_each(
+        self, handles: Iterable[str | WireHandle]
+    ) -> AsyncGenerator[Resolved | HubError, None]:
+        """Each of several handles in order, a few at a time; one that fails is its error.
+
+        Use it inside `aclosing`, so that leaving early ends what is under way.
+        """
+
+    def named(self, handle: WireHandle) -> WireHandle:
+        """The same handle with its plugin's name in place of an id, where the hub knows it."""
 
     async def progress(self, message: str, percentage: float | None = None) -> None:
         """Tell the caller how far the method is."""

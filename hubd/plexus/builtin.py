@@ -2,13 +2,22 @@
 
 import re
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final
+from contextlib import aclosing
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
 
 from pydantic import Field
 
-from hubd.activation import Activation, Encoded, Event, method
+from hubd.activation import Activation, Encoded, Event, Unavailable, method
 from hubd.plexus.hub import Hub, Node
-from hubd.plexus.universal import UNIVERSAL_METHODS
+from hubd.plexus.resolve import resolve_each
+from hubd.plexus.universal import (
+    UNIVERSAL_METHODS,
+    ResolvedHandle,
+    UnresolvedHandle,
+    answered,
+)
+from hubd.storage import tree, walk
 from hubd.wire.defaults import HUB_NAME
 
 _WORD: Final = re.compile(r"[a-z0-9]+")
@@ -116,6 +125,36 @@ class Plexus(Activation, version="1.0.0"):
         matches.sort(key=lambda match: (-match.score, match.method))
         for match in matches[:limit]:
             yield match
+
+    @method(read_only=True)
+    async def walk_and_resolve(
+        self,
+        tree_id: str,
+        node_id: UUID | None = None,
+        lanes: list[Literal["main", "events"]] | None = None,
+    ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle]:
+        """Resolve every handle of a tree, or of the path to one of its nodes, in order.
+
+        Args:
+            tree_id: The tree: its id, or the first 8 or more digits of it.
+            node_id: Only the path from the root to this node.
+            lanes: Which lanes to walk; `main` unless said otherwise.
+        """
+        database = self.hub.database
+        if database is None:
+            raise Unavailable("this hub has no database")
+        found = await tree.look_up(database, tree_id)
+        shown = frozenset(map(tree.LANES.index, lanes or ["main"]))
+        if node_id is None:
+            pages = walk.whole(database, found, shown)
+        else:
+            place = await tree.look_up_place(database, found, node_id.bytes)
+            pages = walk.nodes(database, await walk.path(database, place), shown)
+        async for page in pages:
+            handles = [node.handle for node in page if node.handle is not None]
+            async with aclosing(resolve_each(self.hub, handles)) as answers:
+                async for event in answered(handles, answers):
+                    yield event
 
 
 def build_hub(name: str = HUB_NAME, **options: Any) -> Hub:

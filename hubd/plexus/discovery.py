@@ -16,6 +16,7 @@ BUILT_IN: Final[tuple[str, ...]] = (
     "hubd.plugins.echo:EchoPlugin",
     "hubd.plugins.health:HealthPlugin",
     "hubd.plugins.solar:Solar",
+    "hubd.plugins.arbor.activation:Arbor",
 )
 
 

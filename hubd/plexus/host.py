@@ -2,18 +2,19 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 from uuid import uuid4
 
 from pydantic_core import from_json, to_json
 
 from hubd.activation.host import Option, Resolved
-from hubd.errors import Cancelled, Internal, Timeout, by_code
+from hubd.errors import Cancelled, HubError, Internal, Timeout, by_code
 from hubd.plexus.dispatch import Call, current_call
 from hubd.plexus.hub import Hub
-from hubd.plexus.resolve import read_handle, resolve
+from hubd.plexus.resolve import read_handle, resolve, resolve_each
 from hubd.wire.context import Context
 from hubd.wire.handle import WireHandle
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Progress, Request
@@ -100,6 +101,22 @@ class PlexusHost:
         """As `Host.resolve`."""
         _, found = await resolve(self._hub, read_handle(handle))
         return found[0]
+
+    async def resolve_each(
+        self, handles: Iterable[str | WireHandle]
+    ) -> AsyncGenerator[Resolved | HubError, None]:
+        """As `Host.resolve_each`."""
+        async with aclosing(resolve_each(self._hub, handles)) as answers:
+            async for answer in answers:
+                yield answer if isinstance(answer, HubError) else answer[1][0]
+
+    def named(self, handle: WireHandle) -> WireHandle:
+        """As `Host.named`."""
+        try:
+            owner = self._hub.owner_of(handle)
+        except HubError:
+            return handle
+        return replace(handle, plugin=owner.path)
 
     async def progress(self, message: str, percentage: float | None = None) -> None:
         """As `Host.progress`."""

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ log = logging.getLogger("hubd.plexus")
 
 # A resolver reads one thing back. One that takes longer must not hold up a whole tree.
 RESOLVE_TIMEOUT_SECONDS: Final = 30.0
+# Of many handles, so many are resolved at the same time.
+CONCURRENT: Final = 16
 # A summary is one line of a terminal, at most.
 SUMMARY_LENGTH: Final = 200
 
@@ -84,6 +87,40 @@ async def resolve(
     if not found:
         raise HandleTargetMissing(f"nothing is left behind {handle}")
     return owner, found
+
+
+Answer = tuple[Node, list[Resolved]] | HubError
+
+
+async def resolve_each(
+    hub: Hub, handles: Iterable[object], within: Node | None = None
+) -> AsyncGenerator[Answer, None]:
+    """Each of several handles, in order: what it points at, or why it could not be resolved.
+
+    Closing the generator ends what is still under way.
+    """
+    waiting = iter(handles)
+    running: deque[asyncio.Task[Answer]] = deque()
+    try:
+        while True:
+            while len(running) < CONCURRENT and (handle := next(waiting, None)) is not None:
+                running.append(asyncio.create_task(_attempt(hub, handle, within)))
+            if not running:
+                return
+            # Stays in the queue until it is done: whoever leaves meanwhile takes it along.
+            answer = await running[0]
+            running.popleft()
+            yield answer
+    finally:
+        for task in running:
+            task.cancel()
+
+
+async def _attempt(hub: Hub, handle: object, within: Node | None) -> Answer:
+    try:
+        return await resolve(hub, read_handle(handle), within)
+    except HubError as error:
+        return error
 
 
 def _plain(event: object, expected: tuple[type, ...], owner: Node) -> dict[str, Any]:

@@ -1,18 +1,19 @@
 """The methods that every namespace answers: `schema`, `hash` and `resolve_handle`."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
 
 from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import UnreadHandle
+from hubd.activation.host import Resolved
 from hubd.activation.method import UNIVERSAL, Method, MethodMark, mark_of, method, read_method
 from hubd.errors import HubError, MethodNotFound
 from hubd.plexus.describe import method_schema
 from hubd.plexus.hub import Hub, Node, did_you_mean
-from hubd.plexus.resolve import read_handle, resolve
-from hubd.wire.handle import WireHandle
+from hubd.plexus.resolve import Answer, read_handle, resolve, resolve_each
 from hubd.wire.jsonrpc import dump
 
 # One call resolves at most this many handles; a longer list is several calls.
@@ -89,32 +90,44 @@ class Namespace:
                 reported one by one and do not stop the others.
         """
         if not isinstance(handle, list):
-            for event in await self._resolve(read_handle(handle)):
-                yield event
+            owner, found = await resolve(self.hub, read_handle(handle), within=self.node)
+            for resolved in resolved_events(owner, found):
+                yield resolved
             return
-        for text in handle:
-            try:
-                for event in await self._resolve(read_handle(text)):
-                    yield event
-            except HubError as error:
-                shown = text if isinstance(text, str) else dump(text).decode()
-                yield UnresolvedHandle(handle=shown, code=error.code, message=error.message)
+        async with aclosing(resolve_each(self.hub, handle, within=self.node)) as answers:
+            async for event in answered(handle, answers):
+                yield event
 
-    async def _resolve(self, handle: WireHandle) -> list[ResolvedHandle]:
-        owner, found = await resolve(self.hub, handle, within=self.node)
-        origin = HandleOrigin(
-            plugin_id=str(owner.plugin_id), plugin=owner.path, method=handle.method
+
+async def answered(
+    handles: Iterable[str | dict[str, Any]], answers: AsyncIterator[Answer]
+) -> AsyncIterator[ResolvedHandle | UnresolvedHandle]:
+    """What several handles point at, as events, in order."""
+    given = iter(handles)
+    async for answer in answers:
+        asked = next(given)
+        if isinstance(answer, HubError):
+            shown = asked if isinstance(asked, str) else dump(asked).decode()
+            yield UnresolvedHandle(handle=shown, code=answer.code, message=answer.message)
+        else:
+            for event in resolved_events(*answer):
+                yield event
+
+
+def resolved_events(owner: Node, found: list[Resolved]) -> list[ResolvedHandle]:
+    """What a handle points at, as events."""
+    return [
+        ResolvedHandle(
+            handle=str(entry.handle),
+            kind=entry.kind,
+            data=dict(entry.data),
+            origin=HandleOrigin(
+                plugin_id=str(owner.plugin_id), plugin=owner.path, method=entry.handle.method
+            ),
+            summary=entry.summary,
         )
-        return [
-            ResolvedHandle(
-                handle=str(entry.handle),
-                kind=entry.kind,
-                data=dict(entry.data),
-                origin=origin,
-                summary=entry.summary,
-            )
-            for entry in found
-        ]
+        for entry in found
+    ]
 
 
 def describe_method(node: Node, name: str) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ transaction: a tree of a million nodes must not keep everybody else from writing
 
 import logging
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from hubd.errors import Conflict
 from hubd.storage import ids
@@ -37,7 +37,7 @@ class Step(NamedTuple):
     """One thing that cleaning up does to a tree: `archived`, or `purged`."""
 
     tree_id: bytes
-    step: str
+    step: Literal["archived", "purged"]
     since: int
 
 

@@ -4,6 +4,7 @@ A node is text or a handle and never changes. How nodes lie in the table is told
 reading long stretches of them is walk.py's business, who holds a tree is references.py's.
 """
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -100,30 +101,54 @@ def create(
     metadata: str | None = None,
     tree_id: bytes | None = None,
     root_id: bytes | None = None,
+    created_at: int | None = None,
+    state: str = "active",
 ) -> TreeRow:
     """Make a tree: one empty root, one reference held by its owner.
+
+    With `state="importing"` nobody else sees it until `reveal`.
 
     Raises:
         Conflict: A tree or a node of that id exists.
     """
     tree_id, root_id = tree_id or ids.uuid4(), root_id or ids.uuid7()
+    born = now if created_at is None else created_at
     [root] = tx.raw.execute(_NEXT_KEY).fetchone()
     try:
         tree = tx.raw.execute(
             "INSERT INTO arbor_trees (id, owner, metadata, state, state_since, root, created_at) "
-            "VALUES (?, ?, ?, 'active', ?, ?, ?)",
-            (tree_id, owner, metadata, now, root, now),
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (tree_id, owner, metadata, state, now, root, born),
         ).lastrowid
         assert tree is not None
         tx.raw.execute(
             _BRANCH,
-            (root, root_id, tree, root, 0, MAIN, None, "", None, None, None, None, now),
+            (root, root_id, tree, root, 0, MAIN, None, "", None, None, None, None, born),
         )
     except sqlite3.IntegrityError:
-        raise Conflict(f"tree {ids.text(tree_id)} exists already") from None
+        raise Conflict(
+            f"tree {ids.text(tree_id)}, or a node of it, exists already",
+            suggestion="Import a copy with ids of its own; a tree that was just deleted may take "
+            "a moment to be gone",
+        ) from None
     tx.raw.execute("INSERT INTO arbor_owners (tree, owner, count) VALUES (?, ?, 1)", (tree, owner))
-    record(tx, tree_id, "created", now, owner, 1)
-    return find(tx, ids.text(tree_id))
+    record(tx, tree_id, "imported" if state == "importing" else "created", now, owner, 1)
+    owners = json.dumps({owner: 1})
+    return TreeRow(tree, tree_id, owner, metadata, state, now, born, root, root_id, 1, owners)
+
+
+def reveal(tx: Tx, tree: TreeRow) -> None:
+    """Show everybody a tree that was imported."""
+    tx.raw.execute("UPDATE arbor_trees SET state = 'active' WHERE key = ?", (tree.key,))
+
+
+def give_up(tx: Tx, tree: TreeRow | None = None) -> None:
+    """Remove a tree that was not imported to its end, or all of them."""
+    tx.raw.execute(
+        "UPDATE arbor_trees SET state = 'purging' "
+        "WHERE state = 'importing' AND key = ifnull(?, key)",
+        (tree.key if tree else None,),
+    )
 
 
 def find(tx: Tx, written: str) -> TreeRow:

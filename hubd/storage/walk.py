@@ -84,6 +84,15 @@ def parting(one: Sequence[Stretch], other: Sequence[Stretch]) -> int:
     return depth
 
 
+async def id_at(db: Database, stretches: Iterable[Stretch], depth: int) -> bytes:
+    """The id of the node at a depth of a path."""
+    [stretch] = cut(stretches, depth, depth)
+    [(found,)] = await db.fetch_rows(
+        "SELECT id FROM arbor_nodes WHERE segment = ? AND depth = ?", stretch.segment, depth
+    )
+    return bytes(found)
+
+
 def cut(stretches: Iterable[Stretch], first: int, last: int | None = None) -> list[Stretch]:
     """The part of a path between two depths, both included."""
     found = []
@@ -174,6 +183,15 @@ async def whole(
         segment, last = rows[-1][2], rows[-1][3]
 
 
+async def in_order(db: Database, tree: TreeRow) -> AsyncIterator[Node]:
+    """All nodes of a tree, in every lane, in the order in which they were made.
+
+    They are sorted first, so the first one takes as long as all.
+    """
+    async for row in db.iterate(_IN_ORDER, tree.key):
+        yield Node._make(row.values())
+
+
 async def leaves(
     db: Database, tree: TreeRow, lanes: frozenset[int], page: int = PAGE_NODES
 ) -> AsyncIterator[list[bytes]]:
@@ -243,6 +261,15 @@ _WHOLE: Final = f"""
     WHERE s.tree = ? AND s.segment = s.key AND s.key > ?
         AND s.lane IN (SELECT value FROM json_each(?)) AND n.depth <= ?
     ORDER BY s.key, n.depth LIMIT ?
+"""
+_IN_ORDER: Final = f"""
+    SELECT coalesce(above.id, before.id) AS parent, {_NODE} FROM arbor_nodes AS s
+        CROSS JOIN arbor_nodes AS n ON n.segment = s.key
+        {_ORIGIN}
+        LEFT JOIN arbor_nodes AS above ON above.key = n.parent
+        LEFT JOIN arbor_nodes AS before ON n.parent IS NULL
+            AND before.segment = n.segment AND before.depth = n.depth - 1
+    WHERE s.tree = ? AND s.segment = s.key ORDER BY n.key
 """
 _BRANCHES: Final = f"""
     SELECT {_NODE} FROM arbor_nodes AS n {_ORIGIN}

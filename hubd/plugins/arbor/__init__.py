@@ -1,0 +1,1 @@
+"""arbor: conversations as branching trees of text and handles."""

@@ -1,0 +1,93 @@
+"""What all parts of Arbor share: the types of their parameters, and finding trees and nodes."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from pydantic import Field
+from pydantic_core import to_json
+
+from hubd.activation import Activation, InvalidParams
+from hubd.plugins.arbor import events
+from hubd.plugins.arbor.encode import tree_json
+from hubd.storage import tree, walk
+from hubd.storage.tree import LANES, Place, TreeRow
+from hubd.storage.walk import Node
+
+# Longer texts belong behind a handle, which a tree can hold just as well.
+MAX_TEXT: Final = 1024 * 1024
+MAX_METADATA: Final = 64 * 1024
+MAX_HANDLE: Final = 4096
+MAX_LABEL: Final = 200
+
+TreeId = Annotated[str, Field(min_length=1, max_length=64)]
+OwnerId = Annotated[str, Field(min_length=1, max_length=200)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Label = Annotated[str, Field(max_length=MAX_LABEL)]
+Lanes = list[events.Lane] | None
+Metadata = dict[str, Any] | None
+
+LIST_TREES: Final = {"tree_id": "arbor.tree_list"}
+
+VERSION: Final = "1.0.0"
+
+
+class ArborBase(Activation, version=VERSION):
+    """Finding what a call names."""
+
+    def __init__(self) -> None:
+        # Set when a tree was deleted, so that its space is freed at once.
+        self.removal_due = asyncio.Event()
+
+    async def _place(self, tree_id: str, node_id: UUID | None) -> tuple[TreeRow, Place]:
+        found = await tree.look_up(self.db, tree_id)
+        place = await tree.look_up_place(self.db, found, node_id.bytes if node_id else None)
+        return found, place
+
+    async def _path_pages(self, place: Place, lanes: Lanes) -> AsyncIterator[list[Node]]:
+        """Pages of the path to a node; at least one, which may be empty."""
+        empty = True
+        stretches = await walk.path(self.db, place)
+        async for page in walk.nodes(self.db, stretches, lanes_of(lanes, place)):
+            empty = False
+            yield page
+        if empty:
+            yield []
+
+    async def _trees(self, state: str) -> AsyncIterator[list[dict[str, Any]]]:
+        """Pages of trees; at least one, which may be empty."""
+        after = 0
+        while True:
+            page = await walk.page_of_trees(self.db, state, after)
+            if page or not after:
+                yield list(map(tree_json, page))
+            if len(page) < walk.PAGE_NODES:
+                return
+            after = page[-1].key
+
+
+def now() -> int:
+    return int(time.time())
+
+
+def lanes_of(lanes: Lanes, *named: Place) -> frozenset[int]:
+    """The lanes to show: those asked for, else `main` and those of the nodes that were named."""
+    if lanes:
+        return frozenset(map(LANES.index, lanes))
+    return frozenset((tree.MAIN, *(place.lane for place in named)))
+
+
+def metadata_text(metadata: Metadata) -> str | None:
+    """Metadata as it is stored.
+
+    Raises:
+        InvalidParams: It is too large.
+    """
+    if metadata is None:
+        return None
+    written = to_json(metadata)
+    if len(written) > MAX_METADATA:
+        raise InvalidParams(f"metadata may have {MAX_METADATA} bytes, not {len(written)}")
+    return written.decode()

@@ -1,0 +1,73 @@
+"""Rows to JSON. Lists of nodes are long: they are written without a model for each."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic_core import to_json
+
+from hubd.activation import Encoded, Event
+from hubd.storage import ids
+from hubd.storage.tree import LANES, TreeRow
+from hubd.storage.walk import Node
+
+
+def encoded(event: type[Event], **fields: Any) -> Encoded:
+    """An event of plain values that are known to fit its model; what is None is left out."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    return Encoded(to_json({"type": event.tag, **given}))
+
+
+def node_json(tree_id: str, node: Node) -> dict[str, Any]:
+    """A node as any client sees it."""
+    parent, _, node_id, _, depth, lane, text, handle, label, metadata, created_at = node
+    found: dict[str, Any] = {
+        "id": ids.text(node_id),
+        "tree_id": tree_id,
+        "parent": ids.text(parent) if parent is not None else None,
+        "depth": depth,
+        "lane": LANES[lane],
+        "data": {"type": "external", "handle": handle}
+        if text is None
+        else {"type": "text", "content": text},
+    }
+    if label is not None:
+        found["label"] = label
+    if metadata is not None:
+        found["metadata"] = json.loads(metadata)
+    found["created_at"] = created_at
+    return found
+
+
+def nodes_json(tree_id: str, nodes: Iterable[Node]) -> list[dict[str, Any]]:
+    """Several of them."""
+    return [node_json(tree_id, node) for node in nodes]
+
+
+def skeleton_json(node: Node) -> dict[str, Any]:
+    """A node without its content."""
+    found: dict[str, Any] = {
+        "id": ids.text(node.id),
+        "parent": ids.text(node.parent) if node.parent is not None else None,
+        "depth": node.depth,
+        "lane": LANES[node.lane],
+        "kind": "external" if node.text is None else "text",
+    }
+    if node.label is not None:
+        found["label"] = node.label
+    return found
+
+
+def tree_json(tree: TreeRow) -> dict[str, Any]:
+    """A tree as any client sees it."""
+    return {
+        "tree_id": ids.text(tree.id),
+        "owner_id": tree.owner,
+        "ref_count": tree.ref_count,
+        "owners": json.loads(tree.owners),
+        "metadata": json.loads(tree.metadata) if tree.metadata else None,
+        "state": tree.state,
+        "state_since": tree.state_since,
+        "root": ids.text(tree.root_id),
+        "created_at": tree.created_at,
+    }

@@ -1,0 +1,247 @@
+"""arbor: making, reading, finding, drawing and exchanging whole trees."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import Field
+
+from hubd.activation import Encoded, InvalidParams, method
+from hubd.plugins.arbor import events
+from hubd.plugins.arbor.base import (
+    LIST_TREES,
+    MAX_TEXT,
+    VERSION,
+    ArborBase,
+    Lanes,
+    Metadata,
+    OwnerId,
+    TreeId,
+    lanes_of,
+    metadata_text,
+    now,
+)
+from hubd.plugins.arbor.drawing import MAX_NODES, Limits, drawing
+from hubd.plugins.arbor.encode import encoded, nodes_json, skeleton_json, tree_json
+from hubd.plugins.arbor.exchange import Import, export, lines_in, lines_of
+from hubd.plugins.arbor.render import DEPTH, WIDTH
+from hubd.storage import ids, tree, walk
+from hubd.storage.database import Tx
+from hubd.storage.tree import TreeRow
+from hubd.storage.walk import Node
+
+
+class Trees(ArborBase, version=VERSION):
+    """Methods about whole trees."""
+
+    @method(streaming=False)
+    async def tree_create(
+        self, metadata: Metadata = None, owner_id: OwnerId = "system"
+    ) -> AsyncIterator[events.TreeCreated]:
+        """Make a tree with an empty root.
+
+        Args:
+            metadata: What to know about it.
+            owner_id: Who holds the first reference to it.
+        """
+        about = metadata_text(metadata)
+        made = await self.db.transaction(
+            lambda tx: tree.create(tx, owner_id, now(), metadata=about)
+        )
+        yield events.TreeCreated(
+            tree_id=ids.text(made.id),
+            owner_id=owner_id,
+            metadata=metadata,
+            root=ids.text(made.root_id),
+        )
+
+    @method(read_only=True, completes=LIST_TREES)
+    async def tree_get(
+        self,
+        tree_id: TreeId,
+        depth: Annotated[int, Field(ge=0)] | None = None,
+        lanes: Lanes = None,
+        after: UUID | None = None,
+    ) -> AsyncIterator[events.TreeData | Encoded]:
+        """Read a whole tree: flat nodes in pages, every parent before its children.
+
+        Args:
+            tree_id: The tree: its id, or the first 8 or more digits of it.
+            depth: Leave out what lies deeper.
+            lanes: Which lanes to show; `main` unless said otherwise.
+            after: Go on behind this node; an earlier page's `next`.
+        """
+        pages = self._whole(tree_id, depth, lanes, after)
+        async for found, nodes, last in pages:
+            shown = ids.text(found.id)
+            content = {**tree_json(found), "nodes": nodes_json(shown, nodes)}
+            yield encoded(events.TreeData, tree=content, next=last)
+
+    @method(read_only=True, completes=LIST_TREES)
+    async def tree_get_skeleton(
+        self,
+        tree_id: TreeId,
+        depth: Annotated[int, Field(ge=0)] | None = None,
+        lanes: Lanes = None,
+        after: UUID | None = None,
+    ) -> AsyncIterator[events.TreeSkeleton | Encoded]:
+        """Read the structure of a tree without its contents, in pages.
+
+        Args:
+            tree_id: The tree: its id, or the first 8 or more digits of it.
+            depth: Leave out what lies deeper.
+            lanes: Which lanes to show; `main` unless said otherwise.
+            after: Go on behind this node; an earlier page's `next`.
+        """
+        async for found, nodes, last in self._whole(tree_id, depth, lanes, after):
+            content = {**tree_json(found), "nodes": list(map(skeleton_json, nodes))}
+            yield encoded(events.TreeSkeleton, tree=content, next=last)
+
+    @method(read_only=True, render="table")
+    async def tree_list(
+        self, owner_id: OwnerId | None = None
+    ) -> AsyncIterator[events.TreeList | Encoded]:
+        """List the active trees, in pages.
+
+        Args:
+            owner_id: Only those that this owner holds.
+        """
+        async for trees in self._trees("active"):
+            yield encoded(
+                events.TreeList,
+                trees=[entry for entry in trees if owner_id is None or owner_id in entry["owners"]],
+            )
+
+    @method(streaming=False, completes=LIST_TREES)
+    async def tree_update_metadata(
+        self, tree_id: TreeId, metadata: Metadata = None
+    ) -> AsyncIterator[events.TreeUpdated]:
+        """Replace what is known about a tree.
+
+        Args:
+            tree_id: The tree: its id, or the first 8 or more digits of it.
+            metadata: What to know about it from now on.
+        """
+        about = metadata_text(metadata)
+
+        def update(tx: Tx) -> TreeRow:
+            found = tree.writable(tx, tree_id)
+            tree.set_metadata(tx, found, about)
+            return found
+
+        found = await self.db.transaction(update)
+        yield events.TreeUpdated(tree_id=ids.text(found.id), metadata=metadata)
+
+    @method(read_only=True, render="table")
+    async def tree_query(
+        self, metadata: dict[str, Any]
+    ) -> AsyncIterator[events.TreeList | Encoded]:
+        """Find active trees whose metadata contains what is given, in pages.
+
+        Objects are contained when each of their fields is; everything else when it is equal.
+
+        Args:
+            metadata: What the trees' metadata must contain.
+        """
+        async for trees in self._trees("active"):
+            matching = [entry for entry in trees if _contains(entry["metadata"], metadata)]
+            yield encoded(events.TreeList, trees=matching)
+
+    @method(streaming=False, read_only=True, render="tree", completes=LIST_TREES)
+    async def tree_render(
+        self,
+        tree_id: TreeId,
+        resolve: bool = False,
+        depth: Annotated[int, Field(ge=0, le=DEPTH)] = DEPTH,
+        lanes: Lanes = None,
+        limit: Annotated[int, Field(ge=1, le=MAX_NODES)] = MAX_NODES,
+        width: Annotated[int, Field(ge=1, le=1000)] = WIDTH,
+    ) -> AsyncIterator[events.TreeRender | Encoded]:
+        """Draw a tree as text.
+
+        Args:
+            tree_id: The tree: its id, or the first 8 or more digits of it.
+            resolve: Show what handles point at, one line each, instead of the handles.
+            depth: How deep to draw.
+            lanes: Which lanes to show; `main` unless said otherwise.
+            limit: How many nodes to draw.
+            width: Columns after which a text is cut.
+        """
+        found = await tree.look_up(self.db, tree_id)
+        limits = Limits(depth=depth, nodes=limit, width=width)
+        drawn = await drawing(
+            self.db, self.host if resolve else None, found, lanes_of(lanes), limits
+        )
+        yield encoded(
+            events.TreeRender,
+            tree_id=ids.text(found.id),
+            render=drawn.text,
+            nodes=drawn.nodes,
+            more=drawn.more,
+        )
+
+    @method(read_only=True, completes=LIST_TREES)
+    async def tree_export(
+        self, tree_id: TreeId
+    ) -> AsyncIterator[events.ExportedTree | events.ExportedNode | Encoded]:
+        """Write a whole tree as JSON lines, every lane of it, for `tree_import`.
+
+        Args:
+            tree_id: The tree: its id, or the first 8 or more digits of it.
+        """
+        async for line in export(self.db, await tree.look_up(self.db, tree_id)):
+            yield line
+
+    @method(streaming=False, needs_context=True)
+    async def tree_import(
+        self,
+        data: str | None = None,
+        file: str | None = None,
+        owner_id: OwnerId | None = None,
+        new_ids: bool = False,
+    ) -> AsyncIterator[events.TreeImported]:
+        """Read a tree that `tree_export` has written.
+
+        Args:
+            data: The lines.
+            file: A file with the lines, instead; for large trees.
+            owner_id: Who holds the tree; the exported owner unless said otherwise.
+            new_ids: Make a copy with ids of its own, also where the tree itself exists.
+        """
+        if (data is None) == (file is None):
+            raise InvalidParams("give either data or file")
+        lines = lines_of(data) if data is not None else lines_in(self._path_of(file or ""))
+        work = Import(self.db, owner=owner_id, new_ids=new_ids, now=now(), max_text=MAX_TEXT)
+        try:
+            found, count = await work.run(lines)
+        finally:
+            self.removal_due.set()
+        yield events.TreeImported(tree_id=ids.text(found.id), owner_id=found.owner, nodes=count)
+
+    async def _whole(
+        self, tree_id: str, depth: int | None, lanes: Lanes, after: UUID | None
+    ) -> AsyncIterator[tuple[TreeRow, list[Node], str | None]]:
+        """Pages of a tree, each with what comes after it; at least one page."""
+        found = await tree.look_up(self.db, tree_id)
+        place = await tree.look_up_place(self.db, found, after.bytes) if after else None
+        # A page is held back until it is known whether it is the last.
+        held: list[Node] = []
+        async for page in walk.whole(self.db, found, lanes_of(lanes), after=place, depth=depth):
+            if held:
+                yield found, held, ids.text(held[-1].id)
+            held = page
+        yield found, held, None
+
+    def _path_of(self, file: str) -> Path:
+        """A file as the caller names it."""
+        return Path(self.host.context.cwd or Path.home()) / Path(file).expanduser()
+
+
+def _contains(found: Any, wanted: Any) -> bool:
+    """Whether `found` has all that `wanted` has. `True` is not `1`."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(
+            name in found and _contains(found[name], value) for name, value in wanted.items()
+        )
+    return type(found) is type(wanted) and bool(found == wanted)
