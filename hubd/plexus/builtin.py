@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from hubd.activation import Activation, Encoded, Event, Unavailable, method
+from hubd.activation.params import TreeId
 from hubd.plexus.hub import Hub, Node
 from hubd.plexus.resolve import resolve_each
 from hubd.plexus.universal import (
@@ -129,7 +130,7 @@ class Plexus(Activation, version="1.0.0"):
     @method(read_only=True)
     async def walk_and_resolve(
         self,
-        tree_id: str,
+        tree_id: TreeId,
         node_id: UUID | None = None,
         lanes: list[Literal["main", "events"]] | None = None,
     ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle]:

@@ -135,11 +135,16 @@ class Rows(Human):
         events, self._events = self._events, []
         groups: dict[str, list[dict[str, Any]]] = {}
         for event in events:
-            groups.setdefault(str(event.get("type", "")), []).append(event)
+            groups.setdefault(str(event.get("type", "")), []).extend(rows_of(event))
         for name, rows in groups.items():
             if len(groups) > 1:
                 self.show(Text(clean(name), style="bold"))
-            self.show(view(rows[0]) if len(rows) == 1 else table(rows, self.console.width))
+            if not rows:
+                self.show(Text("none", style="dim"))
+            elif len(rows) == 1:
+                self.show(view(rows[0]))
+            else:
+                self.show(table(rows, self.console.width))
 
 
 class Words(Human):
@@ -240,6 +245,19 @@ def view(content: Any) -> Any:
         if name != "type" or len(content) == 1:
             grid.add_row(clean(name), Text(clean(value_text(value))))
     return grid
+
+
+def rows_of(event: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a table that an event stands for: a page of a list is as many as it holds."""
+    lists = [
+        value
+        for value in event.values()
+        if isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
+    ]
+    # Of an empty list nobody knows what it would hold, unless there is nothing else.
+    if len(lists) == 1 and (lists[0] or len(event) <= 2):
+        return lists[0]
+    return [event]
 
 
 def table(rows: list[dict[str, Any]], width: int) -> Table:

@@ -16,6 +16,7 @@ async def test_the_root_lists_its_methods_and_children(hub: Hub) -> None:
         "activations",
         "resolve_handle",
         "search",
+        "walk_and_resolve",
     }
     assert [child["namespace"] for child in schema["children"]] == ["echo", "health", "solar"]
 

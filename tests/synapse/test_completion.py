@@ -60,7 +60,7 @@ def test_the_built_in_commands_that_are_offered_are_those_there_are(tmp_path: Pa
 
 
 def test_namespaces_and_methods_are_offered_with_a_line_each(home: Path) -> None:
-    assert complete("", home=home).keys() == {"plexus", "cli", "echo", "health", "solar", "self"}
+    assert complete("", home=home).keys() > {"plexus", "cli", "echo", "health", "solar", "self"}
     assert complete("ec", home=home) == {
         "echo": "Say back what was said: a first call, and a test of the way there and back."
     }

@@ -22,7 +22,6 @@ MAX_METADATA: Final = 64 * 1024
 MAX_HANDLE: Final = 4096
 MAX_LABEL: Final = 200
 
-TreeId = Annotated[str, Field(min_length=1, max_length=64)]
 OwnerId = Annotated[str, Field(min_length=1, max_length=200)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Label = Annotated[str, Field(max_length=MAX_LABEL)]

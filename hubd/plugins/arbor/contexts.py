@@ -7,8 +7,9 @@ from uuid import UUID
 from pydantic import Field
 
 from hubd.activation import Encoded, method
+from hubd.activation.params import TreeId
 from hubd.plugins.arbor import events
-from hubd.plugins.arbor.base import LIST_TREES, VERSION, ArborBase, Lanes, TreeId, lanes_of
+from hubd.plugins.arbor.base import LIST_TREES, VERSION, ArborBase, Lanes, lanes_of
 from hubd.plugins.arbor.encode import encoded, nodes_json
 from hubd.storage import ids, tree, walk
 from hubd.storage.walk import Node

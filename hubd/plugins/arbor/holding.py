@@ -9,6 +9,7 @@ from typing import Literal, cast
 from pydantic import BaseModel, Field
 
 from hubd.activation import Encoded, HubError, NotFound, method
+from hubd.activation.params import TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
     LIST_TREES,
@@ -16,7 +17,6 @@ from hubd.plugins.arbor.base import (
     ArborBase,
     Count,
     OwnerId,
-    TreeId,
     now,
 )
 from hubd.plugins.arbor.encode import encoded

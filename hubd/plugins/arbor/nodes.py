@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic_core import to_json
 
 from hubd.activation import AnyHandle, Encoded, InvalidParams, method
+from hubd.activation.params import TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
     LIST_TREES,
@@ -18,7 +19,6 @@ from hubd.plugins.arbor.base import (
     Label,
     Lanes,
     Metadata,
-    TreeId,
     lanes_of,
     metadata_text,
     now,

@@ -8,6 +8,7 @@ from uuid import UUID
 from pydantic import Field
 
 from hubd.activation import Encoded, InvalidParams, method
+from hubd.activation.params import TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
     LIST_TREES,
@@ -17,7 +18,6 @@ from hubd.plugins.arbor.base import (
     Lanes,
     Metadata,
     OwnerId,
-    TreeId,
     lanes_of,
     metadata_text,
     now,
