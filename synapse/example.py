@@ -35,8 +35,10 @@ def arguments(params: dict[str, Any]) -> str | None:
     """The required parameters with values that fit; None where that takes more than a schema."""
     schemas = Schemas(params)
     words: list[str] = []
+    # Of several of which one is to be given, the first.
+    choice = params.get("oneOf", [{}])[0].get("required", [])
     try:
-        for name in params.get("required", []):
+        for name in [*params.get("required", []), *choice]:
             value = _value(params["properties"][name], schemas, 0)
             words += _spelled(f"--{shown(name)}", value)
     except NoExample:

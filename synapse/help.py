@@ -146,8 +146,12 @@ def _parameter_row(params: dict[str, Any], name: str) -> tuple[str, str]:
     kind = type_name(schema, params)
     flag = f"--{shown(name)}/--no-{shown(name)}" if kind == "boolean" else f"--{shown(name)} {kind}"
     text = schema.get("description", "")
+    choice = [option for entry in params.get("oneOf", []) for option in entry["required"]]
     if name in params.get("required", []):
         text = f"{text} (required)".strip()
+    elif name in choice:
+        flags = ", ".join(f"--{shown(option)}" for option in choice)
+        text = f"{text} (give one of {flags})".strip()
     elif schema.get("default") is not None:
         text = f"{text} (default: {schema['default']})".strip()
     return flag, text

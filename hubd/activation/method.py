@@ -7,7 +7,7 @@ the method and the remedy.
 
 import inspect
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import UnionType
@@ -50,6 +50,7 @@ class MethodMark:
     name: str | None
     streaming: bool
     bidirectional: bool
+    one_of: tuple[str, ...]
     annotations: Mapping[str, Any]
 
 
@@ -73,6 +74,7 @@ def method(
     render: str | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
+    one_of: Sequence[str] = (),
     mcp: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
@@ -90,6 +92,7 @@ def method(
     render: str | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
+    one_of: Sequence[str] = (),
     mcp: Mapping[str, Any] | None = None,
 ) -> F | Callable[[F], F]:
     """Mark an async generator as a method of its activation.
@@ -105,6 +108,7 @@ def method(
         render: How a terminal shows the events: tree, chat, table or text.
         completes: For a parameter, the method that lists its values.
         aliases: For a parameter, other names it is accepted under.
+        one_of: Optional parameters of which a caller must give exactly one.
         mcp: Hints for the MCP bridge.
     """
     if render is not None and render not in RENDERINGS:
@@ -118,7 +122,8 @@ def method(
         "aliases": {param: list(names) for param, names in (aliases or {}).items()},
         "mcp": dict(mcp or {}),
     }
-    mark = MethodMark(name, streaming, bidirectional, {k: v for k, v in hints.items() if v})
+    given = {hint: value for hint, value in hints.items() if value}
+    mark = MethodMark(name, streaming, bidirectional, tuple(one_of), given)
 
     def apply(target: F) -> F:
         setattr(target, _MARK, mark)
@@ -151,12 +156,17 @@ class Method:
     events: tuple[type, ...]
     streaming: bool
     bidirectional: bool
+    # Parameters of which exactly one is given; none if there are no such.
+    one_of: tuple[str, ...]
     annotations: Mapping[str, Any]
 
     @cached_property
     def params_schema(self) -> JsonSchema:
         """The parameters as JSON Schema."""
-        return json_schema(self.params, "validation")
+        schema = json_schema(self.params, "validation")
+        if self.one_of:
+            schema["oneOf"] = [{"required": [name]} for name in self.one_of]
+        return schema
 
     @cached_property
     def returns_schema(self) -> JsonSchema:
@@ -205,8 +215,9 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
         raise TypeError(
             f"{where}: the docstring documents unknown parameter(s) {', '.join(unknown)}"
         )
-    for hint in ("aliases", "completes"):
-        strange = sorted(set(mark.annotations.get(hint, ())) - fields.keys())
+    hinted = {hint: mark.annotations.get(hint, ()) for hint in ("aliases", "completes")}
+    for hint, names in {**hinted, "one_of": mark.one_of}.items():
+        strange = sorted(set(names) - fields.keys())
         if strange:
             raise TypeError(f"{where}: {hint} names unknown parameter(s) {', '.join(strange)}")
     _check_aliases(where, mark.annotations.get("aliases", {}), fields)
@@ -227,6 +238,7 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
         events=_events(where, hints),
         streaming=mark.streaming,
         bidirectional=mark.bidirectional,
+        one_of=mark.one_of,
         annotations=mark.annotations,
     )
     try:

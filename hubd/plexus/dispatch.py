@@ -185,7 +185,19 @@ def validate(spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
         model = spec.params.__pydantic_validator__.validate_json(to_json(params), strict=True)
     except ValidationError as error:
         raise _invalid(spec, error) from None
+    if spec.one_of:
+        _check_one(spec.one_of, params)
     return {name: getattr(model, name) for name in spec.params.model_fields}
+
+
+def _check_one(names: tuple[str, ...], params: Mapping[str, Any]) -> None:
+    given = [name for name in names if name in params]
+    if len(given) != 1:
+        raise InvalidParams(
+            f"give exactly one of {', '.join(names)}"
+            + (f", not {' and '.join(given)}" if given else ""),
+            available=names,
+        )
 
 
 def _by_main_name(spec: Method, params: Mapping[str, Any]) -> Mapping[str, Any]:

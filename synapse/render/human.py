@@ -255,9 +255,8 @@ def rows_of(event: dict[str, Any]) -> list[dict[str, Any]]:
         if isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
     ]
     # Of an empty list nobody knows what it would hold, unless there is nothing else.
-    if len(lists) == 1 and (lists[0] or len(event) <= 2):
-        return lists[0]
-    return [event]
+    alone = len(event.keys() - {"type"}) == 1
+    return lists[0] if len(lists) == 1 and (lists[0] or alone) else [event]
 
 
 def table(rows: list[dict[str, Any]], width: int) -> Table:

@@ -246,3 +246,32 @@ async def test_info_is_one_item_about_the_hub(hub: Hub) -> None:
     assert [item["type"] for item in items] == ["data", "done"]
     assert items[0]["content"].keys() == {"backend", "version", "plexus_hash"}
     assert items[0]["content"]["plexus_hash"] == hub.hash
+
+
+class Choosy(Activation, namespace="choosy", version="1.0.0"):
+    """Wants one of two."""
+
+    @method(streaming=False, one_of=("name", "number"))
+    async def pick(self, name: str | None = None, number: int | None = None) -> AsyncIterator[Got]:
+        """Say which one it was.
+
+        Args:
+            name: One way to say it.
+            number: The other.
+        """
+        yield Got(value=name or number)
+
+
+async def test_of_parameters_that_exclude_each_other_exactly_one_is_given(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, Choosy()) as hub:
+        [seen] = await call_events(hub, "choosy.pick", number=3)
+        assert seen["value"] == 3
+        none = await call_error(hub, "choosy.pick")
+        both = await call_error(hub, "choosy.pick", name="x", number=3)
+        [schema] = await call_events(hub, "choosy.schema", method="pick")
+    assert (none["code"], none["message"]) == (
+        "invalid_params",
+        "give exactly one of name, number",
+    )
+    assert both["message"] == "give exactly one of name, number, not name and number"
+    assert schema["params"]["oneOf"] == [{"required": ["name"]}, {"required": ["number"]}]

@@ -29,6 +29,13 @@ NODES_AT_ONCE: Final = 500
 # A line holds one node; its text may be a mebibyte, and every character of it escaped.
 MAX_LINE: Final = 8 * 1024 * 1024
 
+# The smallest export there is: a tree with nothing but its root.
+EXAMPLE: Final = (
+    '{"type":"tree","format":1,"tree_id":"550e8400-e29b-41d4-a716-446655440000",'
+    '"owner_id":"system","metadata":null,"root":"01890a5d-ac96-774b-bcce-b302099a8057",'
+    '"created_at":1767000000}'
+)
+
 E = TypeVar("E", bound=Event)
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from hubd.activation import Encoded, InvalidParams, method
+from hubd.activation import Encoded, method
 from hubd.activation.params import TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
@@ -24,7 +24,7 @@ from hubd.plugins.arbor.base import (
 )
 from hubd.plugins.arbor.drawing import MAX_NODES, Limits, drawing
 from hubd.plugins.arbor.encode import encoded, nodes_json, skeleton_json, tree_json
-from hubd.plugins.arbor.exchange import Import, export, lines_in, lines_of
+from hubd.plugins.arbor.exchange import EXAMPLE, Import, export, lines_in, lines_of
 from hubd.plugins.arbor.render import DEPTH, WIDTH
 from hubd.storage import ids, tree, walk
 from hubd.storage.database import Tx
@@ -193,10 +193,10 @@ class Trees(ArborBase, version=VERSION):
         async for line in export(self.db, await tree.look_up(self.db, tree_id)):
             yield line
 
-    @method(streaming=False, needs_context=True)
+    @method(streaming=False, needs_context=True, one_of=("data", "file"))
     async def tree_import(
         self,
-        data: str | None = None,
+        data: Annotated[str, Field(examples=[EXAMPLE])] | None = None,
         file: str | None = None,
         owner_id: OwnerId | None = None,
         new_ids: bool = False,
@@ -209,8 +209,6 @@ class Trees(ArborBase, version=VERSION):
             owner_id: Who holds the tree; the exported owner unless said otherwise.
             new_ids: Make a copy with ids of its own, also where the tree itself exists.
         """
-        if (data is None) == (file is None):
-            raise InvalidParams("give either data or file")
         lines = lines_of(data) if data is not None else lines_in(self._path_of(file or ""))
         work = Import(self.db, owner=owner_id, new_ids=new_ids, now=now(), max_text=MAX_TEXT)
         try:
