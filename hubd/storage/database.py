@@ -12,7 +12,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -23,6 +23,7 @@ from hubd.storage import migrations
 from hubd.storage.failure import caller_error, closed_error, code_of, unusable
 from hubd.storage.readers import STEPS_PER_LOOK, LongReads, Value, read_only
 from hubd.storage.tables import HUB_MIGRATIONS
+from hubd.storage.waiters import Waiters
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -46,11 +47,13 @@ BUSY_TIMEOUT_SECONDS: Final = 5.0
 class Tx:
     """A running transaction. Only valid inside the function it was given to."""
 
-    __slots__ = ("raw",)
+    __slots__ = ("raw", "topics")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         # For storage modules that count microseconds; they must not begin, commit or roll back.
         self.raw = connection
+        # Who waits for one of these is woken once it is on disk.
+        self.topics: list[Hashable] = []
 
     def execute(self, sql: str, *params: Value) -> sqlite3.Cursor:
         """Run one statement; the cursor has `rowcount` and `lastrowid`."""
@@ -89,6 +92,8 @@ class Database:
         self._long_reads = LongReads(path)
         # Set once, by close(): nothing is accepted after it.
         self._closed = False
+        # Those who wait for something to be written.
+        self.waiters = Waiters()
         # How many commits the writer made; read by benchmarks and tests.
         self.commits = 0
         self._thread = threading.Thread(target=self._write_loop, name="hubd-writer", daemon=True)
@@ -256,14 +261,26 @@ class Database:
                     ending = True
                     break
                 batch += more
-            _commit(self._writer, batch, self.path)
+            topics = _commit(self._writer, batch, self.path)
             self.commits += 1
             try:
-                self._loop.call_soon_threadsafe(_fulfil, batch)
+                self._loop.call_soon_threadsafe(self._fulfil, batch, topics)
             except RuntimeError:
                 # The loop is closed and nobody waits any more; the data is on disk all the same.
                 log.debug("the callers of %d transactions are gone", len(batch))
         self._writer.close()
+
+    def _fulfil(self, jobs: list["_Job"], topics: list[Hashable]) -> None:
+        """Wake the callers, and who waits for what they wrote, all in one turn of the loop."""
+        for job in jobs:
+            if job.future.done():  # the caller was cancelled; the transaction stands
+                continue
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.result)
+        for topic in topics:
+            self.waiters.wake(topic)
 
 
 class _Job:
@@ -278,8 +295,12 @@ class _Job:
         self.error: BaseException | None = None
 
 
-def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> None:
-    """Run every job and commit once. Never raises: each job gets its result or its error."""
+def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> list[Hashable]:
+    """Run every job and commit once. Never raises: each job gets its result or its error.
+
+    Returns:
+        What was written, for those who wait for it.
+    """
     tx = Tx(connection)
     # One cursor for the savepoints: making two for each job would show in the rate.
     control = connection.cursor()
@@ -288,6 +309,7 @@ def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> No
     try:
         control.execute("BEGIN IMMEDIATE")
         for job in batch:
+            written = len(tx.topics)
             if not alone:
                 control.execute("SAVEPOINT job")
             try:
@@ -298,6 +320,7 @@ def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> No
                 if alone or not connection.in_transaction:
                     raise
                 control.execute("ROLLBACK TO job")
+                del tx.topics[written:]
             if not alone:
                 control.execute("RELEASE job")
         control.execute("COMMIT")
@@ -306,17 +329,8 @@ def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> No
             job.error = job.error or unusable(path, error)
         with suppress(sqlite3.Error):  # the failure may have rolled back already
             control.execute("ROLLBACK")
-
-
-def _fulfil(jobs: list[_Job]) -> None:
-    """Wake the callers, all in one turn of the loop."""
-    for job in jobs:
-        if job.future.done():  # the caller was cancelled; the transaction stands
-            continue
-        if job.error is not None:
-            job.future.set_exception(job.error)
-        else:
-            job.future.set_result(job.result)
+        return []
+    return tx.topics
 
 
 def _open_for_writing(path: Path) -> sqlite3.Connection:

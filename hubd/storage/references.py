@@ -131,7 +131,8 @@ def delete(tx: Tx, tree: TreeRow, owner: str, now: int, *, force: bool = False) 
 
 def clean_up(tx: Tx, periods: Periods, now: int) -> list[Step]:
     """Take the steps that are due, a bounded number of them; call again until none is left."""
-    steps = [Step._make(row) for row in tx.raw.execute(_DUE, _due(periods, now)).fetchall()]
+    some = f"{_DUE} LIMIT {STEPS_AT_ONCE}"
+    steps = [Step._make(row) for row in tx.raw.execute(some, _due(periods, now)).fetchall()]
     for step in steps:
         state = "purging" if step.step == "purged" else step.step
         tx.raw.execute(
@@ -144,7 +145,7 @@ def clean_up(tx: Tx, periods: Periods, now: int) -> list[Step]:
 
 
 async def due(db: Database, periods: Periods, now: int) -> list[Step]:
-    """The steps that `clean_up` would take now."""
+    """All steps that are due now."""
     return [Step._make(row) for row in await db.fetch_rows(_DUE, *_due(periods, now))]
 
 
@@ -156,6 +157,8 @@ def purge(tx: Tx) -> bool:
     if found is None:
         return False
     tree, tree_id = found
+    # A chat holds on to the message that began it.
+    tx.raw.execute("DELETE FROM chat_streams WHERE tree = ?", (tree,))
     left = NODES_AT_ONCE
     while left > 0:
         # The youngest segment first: nobody's parent goes before it does.
@@ -174,12 +177,11 @@ async def history(db: Database, tree_id: bytes) -> list[Remembered]:
     return [Remembered._make(row) for row in await db.fetch_rows(sql, tree_id)]
 
 
-_DUE: Final = f"""
+_DUE: Final = """
     SELECT id, 'archived', state_since FROM arbor_trees
         WHERE state = 'scheduled' AND state_since <= ?
     UNION ALL SELECT id, 'purged', state_since FROM arbor_trees
         WHERE state = 'archived' AND state_since <= ?
-    LIMIT {STEPS_AT_ONCE}
 """
 _LAST_SEGMENT: Final = (
     "SELECT key FROM arbor_nodes WHERE tree = ? AND segment = key ORDER BY key DESC LIMIT 1"
@@ -191,7 +193,8 @@ _DELETE_TIP: Final = """
 
 
 def _due(periods: Periods, now: int) -> tuple[int, int]:
-    return int(now - periods.scheduled), int(now - periods.archived)
+    # A period may be endless: then nothing is old enough.
+    return int(max(now - periods.scheduled, -1.0)), int(max(now - periods.archived, -1.0))
 
 
 def _let_go(tx: Tx, tree: TreeRow, owner: str, *, force: bool) -> None:

@@ -4,6 +4,9 @@ Trees. A node is a row that never changes, but for its label. Nodes that follow 
 without a branch are one *segment*, named by the key of its first node; a node's place is
 (segment, depth). So a chain is read by one range of an index, a branch costs one row, and only
 the first node of a segment says who its parent is: for all others it is the place before.
+
+Streams. An event has the key, and so the id, of its node in the tree. A stream's head is a place:
+its events are one segment, whose first node is its root.
 """
 
 from typing import Final
@@ -78,5 +81,45 @@ HUB_MIGRATIONS: Final[tuple[str, ...]] = (
     CREATE UNIQUE INDEX arbor_nodes_place ON arbor_nodes (segment, depth);
     CREATE INDEX arbor_nodes_branch ON arbor_nodes (parent) WHERE parent IS NOT NULL;
     CREATE INDEX arbor_nodes_segment ON arbor_nodes (tree) WHERE segment = key;
+    """,
+    """
+    CREATE TABLE chat_streams (
+        key INTEGER PRIMARY KEY,
+        id BLOB NOT NULL UNIQUE,
+        session_id BLOB NOT NULL,
+        tree INTEGER NOT NULL REFERENCES arbor_trees (key) ON DELETE CASCADE,
+        status TEXT NOT NULL CHECK (status IN ('queued', 'running', 'awaiting_permission',
+            'complete', 'failed', 'cancelled', 'interrupted')),
+        anchor INTEGER REFERENCES arbor_nodes (key),
+        segment INTEGER,
+        depth INTEGER,
+        first_seq INTEGER NOT NULL DEFAULT 0,
+        next_seq INTEGER NOT NULL DEFAULT 0,
+        created_at INTEGER NOT NULL,
+        started_at INTEGER,
+        ended_at INTEGER,
+        error TEXT
+    ) STRICT;
+    CREATE INDEX chat_streams_session ON chat_streams (session_id);
+    CREATE INDEX chat_streams_tree ON chat_streams (tree);
+    CREATE INDEX chat_streams_anchor ON chat_streams (anchor);
+    CREATE INDEX chat_streams_open ON chat_streams (status) WHERE ended_at IS NULL;
+
+    CREATE TABLE chat_events (
+        key INTEGER PRIMARY KEY REFERENCES arbor_nodes (key) ON DELETE CASCADE,
+        stream INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        event_type TEXT NOT NULL,
+        event_data TEXT NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX chat_events_seq ON chat_events (stream, seq);
+
+    CREATE TABLE chat_consumers (
+        stream INTEGER NOT NULL REFERENCES chat_streams (key) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        PRIMARY KEY (stream, name)
+    ) STRICT, WITHOUT ROWID;
     """,
 )

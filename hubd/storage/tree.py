@@ -132,7 +132,8 @@ def create(
             "a moment to be gone",
         ) from None
     tx.raw.execute("INSERT INTO arbor_owners (tree, owner, count) VALUES (?, ?, 1)", (tree, owner))
-    record(tx, tree_id, "imported" if state == "importing" else "created", now, owner, 1)
+    if state != "importing":
+        record(tx, tree_id, "created", now, owner, 1)
     owners = json.dumps({owner: 1})
     return TreeRow(tree, tree_id, owner, metadata, state, now, born, root, root_id, 1, owners)
 
@@ -140,6 +141,8 @@ def create(
 def reveal(tx: Tx, tree: TreeRow) -> None:
     """Show everybody a tree that was imported."""
     tx.raw.execute("UPDATE arbor_trees SET state = 'active' WHERE key = ?", (tree.key,))
+    # Not before: what was never whole has no history.
+    record(tx, tree.id, "imported", tree.state_since, tree.owner, 1)
 
 
 def give_up(tx: Tx, tree: TreeRow | None = None) -> None:
@@ -186,12 +189,14 @@ def place(tx: Tx, tree: TreeRow, node_id: bytes | None) -> Place:
     Raises:
         NotFound: There is no such node, or it is another tree's.
     """
-    return _in_tree(tx.raw.execute(PLACE_BY_ID, (node_id or tree.root_id,)).fetchall(), tree)
+    wanted = node_id or tree.root_id
+    return _in_tree(tx.raw.execute(PLACE_BY_ID, (wanted,)).fetchall(), tree, wanted)
 
 
 async def look_up_place(db: Database, tree: TreeRow, node_id: bytes | None) -> Place:
     """As `place`, outside a transaction."""
-    return _in_tree(await db.fetch_rows(PLACE_BY_ID, node_id or tree.root_id), tree)
+    wanted = node_id or tree.root_id
+    return _in_tree(await db.fetch_rows(PLACE_BY_ID, wanted), tree, wanted)
 
 
 def append(
@@ -252,13 +257,18 @@ def text(content: str) -> Content:
 
 def external(tx: Tx, handle: WireHandle) -> Content:
     """A node that points at what another plugin owns."""
+    return Content(None, origin(tx, handle), handle.meta_text)
+
+
+def origin(tx: Tx, handle: WireHandle) -> int:
+    """The number that stands for a handle's plugin, version and method in the table."""
     name = (handle.plugin, handle.version, handle.method)
     found = tx.raw.execute(_FIND_ORIGIN, name).fetchone()
-    if found is None:
-        origin = tx.raw.execute(_ADD_ORIGIN, (handle.plugin_id.bytes, *name)).lastrowid
-    else:
-        [origin] = found
-    return Content(None, origin, handle.meta_text)
+    if found is not None:
+        return int(found[0])
+    made = tx.raw.execute(_ADD_ORIGIN, (handle.plugin_id.bytes, *name)).lastrowid
+    assert made is not None
+    return made
 
 
 def set_label(tx: Tx, node: Place, label: str | None) -> None:
@@ -321,7 +331,7 @@ def _below(tx: Tx, node: Place) -> list[int]:
         found += keys
         if len(found) > MAX_DELETED:
             raise Conflict(
-                f"more than {MAX_DELETED} nodes lie below it",
+                f"more than {MAX_DELETED} nodes lie below node {ids.text(node.id)}",
                 suggestion="Delete it in parts, or the whole tree",
             )
         for key in keys:
@@ -352,8 +362,10 @@ def _only(rows: Sequence[tuple[Any, ...]], written: str) -> TreeRow:
     return TreeRow._make(rows[0])
 
 
-def _in_tree(rows: Sequence[tuple[Any, ...]], tree: TreeRow) -> Place:
+def _in_tree(rows: Sequence[tuple[Any, ...]], tree: TreeRow, wanted: bytes) -> Place:
     if not rows or rows[0][2] != tree.key:
-        where = ids.text(tree.id)
-        raise NotFound(f"no such node in tree {where}", suggestion="Is it another tree's node?")
+        raise NotFound(
+            f"no node {ids.text(wanted)} in tree {ids.text(tree.id)}",
+            suggestion="Is it another tree's node?",
+        )
     return Place._make(rows[0])

@@ -7,6 +7,8 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from hubd.errors import NotFound
+from hubd.storage import ids
 from hubd.storage.database import Database
 from hubd.storage.tree import TREES_AFTER, Place, TreeRow
 
@@ -48,10 +50,16 @@ class Stretch(NamedTuple):
 
 
 async def node(db: Database, place: Place) -> Node:
-    """One node."""
+    """One node.
+
+    Raises:
+        NotFound: It was deleted since its place was looked up.
+    """
     rows = await db.fetch_rows(
         f"SELECT {_NODE} FROM arbor_nodes AS n {_ORIGIN} WHERE n.key = ?", place.key
     )
+    if not rows:
+        raise NotFound(f"node {ids.text(place.id)} was just deleted")
     return (await _linked(db, rows))[0]
 
 
@@ -85,12 +93,18 @@ def parting(one: Sequence[Stretch], other: Sequence[Stretch]) -> int:
 
 
 async def id_at(db: Database, stretches: Iterable[Stretch], depth: int) -> bytes:
-    """The id of the node at a depth of a path."""
+    """The id of the node at a depth of a path.
+
+    Raises:
+        NotFound: It was deleted since the path was read.
+    """
     [stretch] = cut(stretches, depth, depth)
-    [(found,)] = await db.fetch_rows(
+    rows = await db.fetch_rows(
         "SELECT id FROM arbor_nodes WHERE segment = ? AND depth = ?", stretch.segment, depth
     )
-    return bytes(found)
+    if not rows:
+        raise NotFound(f"the node at depth {depth} of the path was just deleted")
+    return bytes(rows[0][0])
 
 
 def cut(stretches: Iterable[Stretch], first: int, last: int | None = None) -> list[Stretch]:
@@ -168,6 +182,9 @@ async def whole(
     deepest = 2**62 if depth is None else depth
     listed = json.dumps(sorted(lanes))
     segment, last = (after.segment, after.depth) if after else (0, -1)
+    if after and after.lane not in lanes:
+        # Nothing of its segment is wanted.
+        last = deepest
     while True:
         rows = []
         if segment and last < deepest:

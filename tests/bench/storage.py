@@ -1,95 +1,121 @@
-"""Durable appends: the hub's group commit against SQLite used directly in one thread.
+"""Durable chat events: the hub's group commit against SQLite used directly in one thread.
 
-The work is what pushing an event will be: insert the event, insert its node, move the head.
+The work is the whole push of an event: insert its row and its node, move the stream's head, and
+have all of it on disk. Both sides write the same tables with the same indexes.
 `python -m tests.bench.storage`
 """
 
 import asyncio
 import sqlite3
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+from hubd.storage import ids, streams, tree
 from hubd.storage.database import Database, Tx
+from hubd.wire.handle import WireHandle
 from tests.bench.measure import Slice, rates, report
 
 EVENTS = 1280
-SCHEMA = (
-    "CREATE TABLE bench_node (id INTEGER PRIMARY KEY, parent INTEGER, data TEXT) STRICT",
-    "CREATE TABLE bench_event (id INTEGER PRIMARY KEY, node INTEGER, data TEXT) STRICT",
-    "CREATE TABLE bench_head (stream INTEGER PRIMARY KEY, node INTEGER) STRICT",
+PRODUCERS = 64
+PAYLOAD = '{"type":"content","text":"' + "x" * 180 + '"}'
+HANDLE = WireHandle("claudecode", "1.0.0", "chat_event")
+
+NODE = (
+    "INSERT INTO arbor_nodes (id, tree, segment, depth, lane, origin, meta, created_at) "
+    "VALUES (?, ?, ?, ?, 1, ?, ?, ?)"
 )
-NODE = "INSERT INTO bench_node (parent, data) VALUES (?, ?)"
-EVENT = "INSERT INTO bench_event (node, data) VALUES (?, ?)"
-HEAD = (
-    "INSERT INTO bench_head (stream, node) VALUES (?, ?) "
-    "ON CONFLICT (stream) DO UPDATE SET node = excluded.node"
+EVENT = (
+    "INSERT INTO chat_events (key, stream, seq, event_type, event_data) VALUES (?, ?, ?, ?, ?)"
 )
-PAYLOAD = "x" * 200
+HEAD = "UPDATE chat_streams SET depth = ?, next_seq = ? WHERE key = ?"
 
 
-def push(connection: sqlite3.Connection, stream: int) -> None:
-    """One event."""
-    node = connection.execute(NODE, (stream, "handle")).lastrowid
-    connection.execute(EVENT, (node, PAYLOAD))
-    connection.execute(HEAD, (stream, node))
+async def prepare(database: Database) -> tuple[list[int], int]:
+    """A tree with as many chats as there are producers; their keys, and the events' origin."""
+
+    def build(tx: Tx) -> tuple[list[int], int]:
+        made = tree.create(tx, "bench", 0)
+        root = tree.place(tx, made, None)
+        origin = tree.origin(tx, HANDLE)
+        keys = []
+        for _ in range(PRODUCERS):
+            stream = streams.create(tx, ids.uuid4(), made.key, 0)
+            streams.start(tx, stream.key, tree.append(tx, root, tree.text("hi"), 0), 0)
+            streams.push(tx, stream.key, origin, "start", "{}", 0)
+            keys.append(stream.key)
+        return keys, origin
+
+    return await database.transaction(build)
 
 
-def hub_side(database: Database, producers: int) -> Slice:
+def hub_side(database: Database, keys: list[int], origin: int, producers: int) -> Slice:
     """Concurrent producers, each waiting until its event is on disk."""
 
     async def produce(stream: int) -> None:
-        def transaction(tx: Tx) -> None:
-            push(tx.raw, stream)
+        def push(tx: Tx) -> None:
+            streams.push(tx, stream, origin, "content", PAYLOAD, int(time.time()))
 
         for _ in range(EVENTS // producers):
-            await database.transaction(transaction)
+            await database.transaction(push)
 
     async def work() -> int:
         async with asyncio.TaskGroup() as tasks:
-            for stream in range(producers):
+            for stream in keys[:producers]:
                 tasks.create_task(produce(stream))
         return EVENTS
 
     return work
 
 
-def raw_side(connection: sqlite3.Connection, per_commit: int) -> Slice:
-    """The same thread, so many events a commit."""
-
-    async def work() -> int:
-        for _ in range(EVENTS // per_commit):
-            connection.execute("BEGIN IMMEDIATE")
-            for stream in range(per_commit):
-                push(connection, stream)
-            connection.execute("COMMIT")
-        return EVENTS
-
-    return work
-
-
-def open_raw(path: Path) -> sqlite3.Connection:
-    """A connection with the same promises."""
+def raw_side(path: Path, origin: int) -> Callable[[int], Slice]:
+    """The least SQL that does the same, in one thread; every position is known beforehand."""
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA wal_autocheckpoint = 4000")
-    for statement in SCHEMA:
-        connection.execute(statement)
-    return connection
+    for setting in ("synchronous = FULL", "wal_autocheckpoint = 4000", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {setting}")
+    found = connection.execute("SELECT key, tree, segment, depth, next_seq FROM chat_streams")
+    heads = [list(row) for row in found.fetchall()]
+
+    def push(head: list[int]) -> None:
+        stream, tree_key, segment, depth, seq = head
+        node_id = ids.uuid7()
+        meta = f"{ids.text(node_id)}:content"
+        values = (node_id, tree_key, segment, depth + 1, origin, meta, int(time.time()))
+        key = connection.execute(NODE, values).lastrowid
+        connection.execute(EVENT, (key, stream, seq, "content", PAYLOAD))
+        connection.execute(HEAD, (depth + 1, seq + 1, stream))
+        head[3:] = [depth + 1, seq + 1]
+
+    def committing(per_commit: int) -> Slice:
+        async def work() -> int:
+            for _ in range(EVENTS // per_commit):
+                connection.execute("BEGIN IMMEDIATE")
+                for head in heads[:per_commit]:
+                    push(head)
+                connection.execute("COMMIT")
+            return EVENTS
+
+        return work
+
+    return committing
 
 
 async def main() -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as name:
-        raw = open_raw(Path(name) / "raw.db")
+        async with Database(Path(name) / "raw.db") as other:
+            await prepare(other)
+        raw = Path(name) / "raw.db"
         async with Database(Path(name) / "hub.db") as database:
-            await database.migrate("bench", SCHEMA)
+            keys, origin = await prepare(database)
+            directly = raw_side(raw, origin)
             one = {
-                "hub, 1 producer": hub_side(database, 1),
-                "sqlite3 same thread, one commit each": raw_side(raw, 1),
+                "hub, 1 producer": hub_side(database, keys, origin, 1),
+                "sqlite3 same thread, one commit each": directly(1),
             }
             report(
-                "durable appends, 1 producer",
+                "durable chat events, 1 producer",
                 await rates(one, 9),
                 "events/s",
                 "sqlite3 same thread, one commit each",
@@ -97,21 +123,20 @@ async def main() -> None:
             )
             before = database.commits
             many = {
-                "hub, 64 producers": hub_side(database, 64),
-                "sqlite3 same thread, 64 a commit": raw_side(raw, 64),
-                "sqlite3 same thread, one commit each": raw_side(raw, 1),
+                f"hub, {PRODUCERS} producers": hub_side(database, keys, origin, PRODUCERS),
+                f"sqlite3 same thread, {PRODUCERS} a commit": directly(PRODUCERS),
+                "sqlite3 same thread, one commit each": directly(1),
             }
             measured = await rates(many, 9)
             commits = database.commits - before
             report(
-                "durable appends, 64 producers",
+                f"durable chat events, {PRODUCERS} producers",
                 measured,
                 "events/s",
-                "sqlite3 same thread, 64 a commit",
+                f"sqlite3 same thread, {PRODUCERS} a commit",
                 ">= 0.7",
             )
             print(f"  commits per event: 1/{EVENTS * 10 / commits:.0f}  (target: <= 1/32)")
-        raw.close()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""claudecode: drives the `claude` program and keeps all that it says."""
