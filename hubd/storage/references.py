@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 from hubd.errors import Conflict
 from hubd.storage import ids
 from hubd.storage.database import Database, Tx
-from hubd.storage.tree import TreeRow, record
+from hubd.storage.tree import TreeRow, record, remove
 
 log = logging.getLogger("hubd.storage")
 
@@ -36,6 +36,7 @@ class Periods:
 class Step(NamedTuple):
     """One thing that cleaning up does to a tree: `archived`, or `purged`."""
 
+    tree: int
     tree_id: bytes
     step: Literal["archived", "purged"]
     since: int
@@ -71,7 +72,7 @@ def claim(tx: Tx, tree: TreeRow, owner: str, count: int, now: int) -> tuple[int,
     ).fetchone()
     record(tx, tree.id, "claimed", now, owner, count)
     if tree.state == "scheduled":
-        _enter(tx, tree, "active", "revived", now)
+        _enter(tx, tree.key, tree.id, "active", "revived", now)
     return held, tree.ref_count + count
 
 
@@ -103,7 +104,7 @@ def release(tx: Tx, tree: TreeRow, owner: str, count: int, now: int) -> tuple[in
         )
     record(tx, tree.id, "released", now, owner, count)
     if tree.ref_count == count:
-        _enter(tx, tree, "scheduled", "scheduled", now)
+        _enter(tx, tree.key, tree.id, "scheduled", "scheduled", now)
     return held - count, tree.ref_count - count
 
 
@@ -116,7 +117,7 @@ def archive(tx: Tx, tree: TreeRow, owner: str, now: int, *, force: bool = False)
     if tree.state == "archived":
         raise Conflict(f"tree {ids.text(tree.id)} is archived already")
     _let_go(tx, tree, owner, force=force)
-    _enter(tx, tree, "archived", "archived", now)
+    _enter(tx, tree.key, tree.id, "archived", "archived", now)
 
 
 def delete(tx: Tx, tree: TreeRow, owner: str, now: int, *, force: bool = False) -> None:
@@ -126,7 +127,7 @@ def delete(tx: Tx, tree: TreeRow, owner: str, now: int, *, force: bool = False) 
         Conflict: Others hold it.
     """
     _let_go(tx, tree, owner, force=force)
-    _enter(tx, tree, "purging", "purged", now)
+    _remove(tx, tree.key, tree.id, now)
 
 
 def clean_up(tx: Tx, periods: Periods, now: int) -> list[Step]:
@@ -134,13 +135,10 @@ def clean_up(tx: Tx, periods: Periods, now: int) -> list[Step]:
     some = f"{_DUE} LIMIT {STEPS_AT_ONCE}"
     steps = [Step._make(row) for row in tx.raw.execute(some, _due(periods, now)).fetchall()]
     for step in steps:
-        state = "purging" if step.step == "purged" else step.step
-        tx.raw.execute(
-            "UPDATE arbor_trees SET state = ?, state_since = ? WHERE id = ?",
-            (state, now, step.tree_id),
-        )
-        record(tx, step.tree_id, step.step, now)
-        log.info("tree %s: %s", ids.text(step.tree_id), step.step)
+        if step.step == "purged":
+            _remove(tx, step.tree, step.tree_id, now)
+        else:
+            _enter(tx, step.tree, step.tree_id, "archived", "archived", now)
     return steps
 
 
@@ -151,20 +149,16 @@ async def due(db: Database, periods: Periods, now: int) -> list[Step]:
 
 def purge(tx: Tx) -> bool:
     """Remove some nodes of deleted trees; returns whether there was anything to do."""
-    found = tx.raw.execute(
-        "SELECT key, id FROM arbor_trees WHERE state = 'purging' LIMIT 1"
-    ).fetchone()
+    found = tx.raw.execute("SELECT tree, tree_id FROM arbor_purges LIMIT 1").fetchone()
     if found is None:
         return False
     tree, tree_id = found
-    # A chat holds on to the message that began it.
-    tx.raw.execute("DELETE FROM chat_streams WHERE tree = ?", (tree,))
     left = NODES_AT_ONCE
     while left > 0:
         # The youngest segment first: nobody's parent goes before it does.
         last = tx.raw.execute(_LAST_SEGMENT, (tree,)).fetchone()
         if last is None:
-            tx.raw.execute("DELETE FROM arbor_trees WHERE key = ?", (tree,))
+            tx.raw.execute("DELETE FROM arbor_purges WHERE tree = ?", (tree,))
             log.info("tree %s: nothing is left of it", ids.text(tree_id))
             break
         left -= tx.raw.execute(_DELETE_TIP, (*last, left)).rowcount
@@ -178,9 +172,9 @@ async def history(db: Database, tree_id: bytes) -> list[Remembered]:
 
 
 _DUE: Final = """
-    SELECT id, 'archived', state_since FROM arbor_trees
+    SELECT key, id, 'archived', state_since FROM arbor_trees
         WHERE state = 'scheduled' AND state_since <= ?
-    UNION ALL SELECT id, 'purged', state_since FROM arbor_trees
+    UNION ALL SELECT key, id, 'purged', state_since FROM arbor_trees
         WHERE state = 'archived' AND state_since <= ?
 """
 _LAST_SEGMENT: Final = (
@@ -210,9 +204,18 @@ def _let_go(tx: Tx, tree: TreeRow, owner: str, *, force: bool) -> None:
     tx.raw.execute("DELETE FROM arbor_owners WHERE tree = ?", (tree.key,))
 
 
-def _enter(tx: Tx, tree: TreeRow, state: str, step: str, now: int) -> None:
+def _enter(tx: Tx, tree: int, tree_id: bytes, state: str, step: str, now: int) -> None:
     tx.raw.execute(
-        "UPDATE arbor_trees SET state = ?, state_since = ? WHERE key = ?", (state, now, tree.key)
+        "UPDATE arbor_trees SET state = ?, state_since = ? WHERE key = ?", (state, now, tree)
     )
-    record(tx, tree.id, step, now)
-    log.info("tree %s: %s", ids.text(tree.id), step)
+    _remember(tx, tree_id, step, now)
+
+
+def _remove(tx: Tx, tree: int, tree_id: bytes, now: int) -> None:
+    remove(tx, tree, tree_id)
+    _remember(tx, tree_id, "purged", now)
+
+
+def _remember(tx: Tx, tree_id: bytes, step: str, now: int) -> None:
+    record(tx, tree_id, step, now)
+    log.info("tree %s: %s", ids.text(tree_id), step)

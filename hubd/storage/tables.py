@@ -5,6 +5,9 @@ without a branch are one *segment*, named by the key of its first node; a node's
 (segment, depth). So a chain is read by one range of an index, a branch costs one row, and only
 the first node of a segment says who its parent is: for all others it is the place before.
 
+A tree that is removed goes at once, and with it all that refers to it; its nodes are left to
+`arbor_purges` and go bit by bit. So no key of a tree is ever used again.
+
 Streams. An event has the key, and so the id, of its node in the tree. A stream's head is a place:
 its events are one segment, whose first node is its root.
 """
@@ -23,16 +26,17 @@ HUB_MIGRATIONS: Final[tuple[str, ...]] = (
     """,
     """
     CREATE TABLE arbor_trees (
-        key INTEGER PRIMARY KEY,
+        key INTEGER PRIMARY KEY AUTOINCREMENT,
         id BLOB NOT NULL UNIQUE,
         owner TEXT NOT NULL,
         metadata TEXT,
         state TEXT NOT NULL CHECK (
-            state IN ('importing', 'active', 'scheduled', 'archived', 'purging')),
+            state IN ('importing', 'active', 'scheduled', 'archived')),
         state_since INTEGER NOT NULL,
         root INTEGER NOT NULL,
         created_at INTEGER NOT NULL
     ) STRICT;
+    CREATE TABLE arbor_purges (tree INTEGER PRIMARY KEY, tree_id BLOB NOT NULL) STRICT;
     CREATE INDEX arbor_trees_ending ON arbor_trees (state, state_since) WHERE state <> 'active';
 
     CREATE TABLE arbor_owners (

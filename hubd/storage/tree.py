@@ -28,8 +28,8 @@ _TREE: Final = """
         (SELECT json_group_object(owner, count) FROM arbor_owners WHERE tree = t.key)
     FROM arbor_trees AS t JOIN arbor_nodes AS r ON r.key = t.root
 """
-# One that is half imported or half removed is not there for anybody.
-_THERE: Final = "t.state NOT IN ('importing', 'purging')"
+# One that is half imported is not there for anybody.
+_THERE: Final = "t.state <> 'importing'"
 TREE_BY_ID: Final = f"{_TREE} WHERE t.id BETWEEN ? AND ? AND {_THERE} LIMIT 2"
 TREES_AFTER: Final = f"{_TREE} WHERE t.key > ? AND t.state = ? ORDER BY t.key LIMIT ?"
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes"
@@ -147,11 +147,18 @@ def reveal(tx: Tx, tree: TreeRow) -> None:
 
 def give_up(tx: Tx, tree: TreeRow | None = None) -> None:
     """Remove a tree that was not imported to its end, or all of them."""
-    tx.raw.execute(
-        "UPDATE arbor_trees SET state = 'purging' "
-        "WHERE state = 'importing' AND key = ifnull(?, key)",
+    rows = tx.raw.execute(
+        "SELECT key, id FROM arbor_trees WHERE state = 'importing' AND key = ifnull(?, key)",
         (tree.key if tree else None,),
-    )
+    ).fetchall()
+    for key, tree_id in rows:
+        remove(tx, key, tree_id)
+
+
+def remove(tx: Tx, key: int, tree_id: bytes) -> None:
+    """Remove a tree with all that refers to it, and leave its nodes to be purged."""
+    tx.raw.execute("INSERT INTO arbor_purges (tree, tree_id) VALUES (?, ?)", (key, tree_id))
+    tx.raw.execute("DELETE FROM arbor_trees WHERE key = ?", (key,))
 
 
 def find(tx: Tx, written: str) -> TreeRow:

@@ -227,7 +227,7 @@ async def count(db: Database, tree: TreeRow, lanes: frozenset[int]) -> int:
 
 
 async def count_below(db: Database, node: Node, lanes: frozenset[int]) -> int:
-    """How many nodes lie below one, in these lanes."""
+    """How many nodes lie below one that is in these lanes, reached through these lanes only."""
     listed = json.dumps(sorted(lanes))
     [(found,)] = await db.fetch_rows(_COUNT_BELOW, node.segment, node.depth, listed)
     # The node itself is where the counting begins.

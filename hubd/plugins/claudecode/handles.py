@@ -1,0 +1,74 @@
+"""The handle types of claudecode: one for each thing that can be pointed at."""
+
+from typing import Final
+from uuid import UUID
+
+from pydantic import Field
+
+from hubd.activation import Handle
+
+NAMESPACE: Final = "claudecode"
+VERSION: Final = "1.0.0"
+
+
+class TurnRef(Handle, method="turn", kind="turn", summary="turn {index}: {prompt}"):
+    """Points at one exchange: what was asked, and how it went."""
+
+    turn_id: UUID
+    turn_index: int
+
+
+class MessageRef(Handle, method="message", kind="message", summary="{role}: {text}"):
+    """Points at one message, the user's or the assistant's."""
+
+    blob_id: UUID
+    role: str
+
+
+class ContentRef(Handle, method="content", kind="block", summary="{text}"):
+    """Points at one block of text."""
+
+    blob_id: UUID
+    block_index: int
+
+
+class ThinkingRef(Handle, method="thinking", kind="block", summary="thinking: {text}"):
+    """Points at one block of thinking, with its signature."""
+
+    blob_id: UUID
+    block_index: int
+
+
+class ToolUseRef(Handle, method="tool_use", kind="block", summary="{tool_name} {input}"):
+    """Points at one call of a tool."""
+
+    blob_id: UUID
+    tool_use_id: str
+    tool_name: str
+
+
+class ToolResultRef(Handle, method="tool_result", kind="output", summary="{output}"):
+    """Points at what a tool gave."""
+
+    blob_id: UUID
+    tool_use_id: str
+    is_error: bool
+
+
+class EventRef(Handle, method="chat_event", kind="event", summary="{event_type}"):
+    """Points at one durable event of a chat."""
+
+    event_id: UUID
+    event_type: str
+
+
+class SessionRef(Handle, method="session", kind="session", summary="session {name}"):
+    """Points at a session."""
+
+    session_id: UUID
+
+
+class ApprovalRef(Handle, method="approval", kind="approval", summary="{tool_name}: {status}"):
+    """Points at the question whether a tool may run."""
+
+    approval_id: UUID = Field(description="The id that loopback gave it")

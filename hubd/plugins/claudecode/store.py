@@ -1,0 +1,264 @@
+"""claudecode: all SQL of the plugin, behind functions. `tx` functions compose with Arbor's."""
+
+from typing import Any, Final, NamedTuple
+
+from pydantic_core import from_json, to_json
+
+from hubd.errors import Ambiguous, Conflict, NotFound
+from hubd.storage import ids
+from hubd.storage.database import Database, Tx
+from hubd.storage.tree import Place
+
+_SESSION: Final = """
+    SELECT s.key, s.id, s.name, s.tree, t.id, s.head, h.id, s.working_dir, s.options, s.engine,
+        s.native_id, s.native_head, s.created_at, s.updated_at
+    FROM claudecode_sessions AS s JOIN arbor_trees AS t ON t.key = s.tree
+        JOIN arbor_nodes AS h ON h.key = s.head
+"""
+_PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes WHERE key = ?"
+
+
+class SessionRow(NamedTuple):
+    """A session: a name for a place in a tree, and how to go on from there.
+
+    `native_id` is the program's own session, whose newest message is at the node `native_head`.
+    """
+
+    key: int
+    id: bytes
+    name: str
+    tree: int
+    tree_id: bytes
+    head: int
+    head_id: bytes
+    working_dir: str
+    options: str
+    engine: str | None
+    native_id: str | None
+    native_head: int | None
+    created_at: int
+    updated_at: int
+
+
+class Blob(NamedTuple):
+    """What a handle points at. `data` is a JSON object."""
+
+    id: bytes
+    blob_type: str
+    data: dict[str, Any]
+    complete: bool
+
+
+def owner_of(session_id: bytes) -> str:
+    """Under which name a session holds its tree."""
+    return f"claudecode:{ids.text(session_id)}"
+
+
+def create_session(
+    tx: Tx,
+    *,
+    name: str,
+    head: Place,
+    working_dir: str,
+    options: str,
+    now: int,
+    session_id: bytes | None = None,
+    native: tuple[str | None, int | None] = (None, None),
+    engine: str | None = None,
+) -> SessionRow:
+    """Make a session.
+
+    Raises:
+        Conflict: The name is taken.
+    """
+    session_id = session_id or ids.uuid4()
+    if tx.raw.execute("SELECT 1 FROM claudecode_sessions WHERE name = ?", (name,)).fetchone():
+        raise Conflict(f"there is a session named '{name}' already", suggestion="Choose another")
+    tx.raw.execute(
+        "INSERT INTO claudecode_sessions (id, name, tree, head, working_dir, options, engine, "
+        "native_id, native_head, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            session_id,
+            name,
+            head.tree,
+            head.key,
+            working_dir,
+            options,
+            engine,
+            *native,
+            now,
+            now,
+        ),
+    )
+    return find_session(tx, ids.text(session_id))
+
+
+def find_session(tx: Tx, named: str) -> SessionRow:
+    """A session by name, id, or the beginning of its id.
+
+    Raises:
+        NotFound, Ambiguous: There is none, or there are several.
+    """
+    rows = tx.raw.execute(f"{_SESSION} WHERE s.name = ?", (named,)).fetchall()
+    span = ids.span(named)
+    if not rows and span is not None:
+        rows = tx.raw.execute(f"{_SESSION} WHERE s.id BETWEEN ? AND ? LIMIT 2", span).fetchall()
+    return _only(rows, named)
+
+
+async def look_up_session(db: Database, named: str) -> SessionRow:
+    """As `find_session`, outside a transaction."""
+    rows = await db.fetch_rows(f"{_SESSION} WHERE s.name = ?", named)
+    span = ids.span(named)
+    if not rows and span is not None:
+        rows = await db.fetch_rows(f"{_SESSION} WHERE s.id BETWEEN ? AND ? LIMIT 2", *span)
+    return _only(rows, named)
+
+
+async def page_of_sessions(db: Database, after: int, limit: int = 500) -> list[SessionRow]:
+    """Sessions in the order in which they were made."""
+    sql = f"{_SESSION} WHERE s.key > ? ORDER BY s.key LIMIT ?"
+    return [SessionRow._make(row) for row in await db.fetch_rows(sql, after, limit)]
+
+
+def delete_session(tx: Tx, session: SessionRow) -> None:
+    """Forget a session; its tree is let go by whoever calls this."""
+    tx.raw.execute("DELETE FROM claudecode_sessions WHERE key = ?", (session.key,))
+
+
+def move_head(tx: Tx, session: int, head: int, now: int) -> None:
+    """A session stands at another node."""
+    tx.raw.execute(
+        "UPDATE claudecode_sessions SET head = ?, updated_at = ? WHERE key = ?",
+        (head, now, session),
+    )
+
+
+def set_native(tx: Tx, session: int, native_id: str, head: int, engine: str, now: int) -> None:
+    """The program's own session has its newest message at this node."""
+    tx.raw.execute(
+        "UPDATE claudecode_sessions SET native_id = ?, native_head = ?, engine = ?, "
+        "updated_at = ? WHERE key = ?",
+        (native_id, head, engine, now, session),
+    )
+
+
+def place_of(tx: Tx, key: int) -> Place:
+    """Where a node lies that is known to be there."""
+    return Place._make(tx.raw.execute(_PLACE, (key,)).fetchone())
+
+
+def add_blob(
+    tx: Tx, tree: int, blob_type: str, data: dict[str, Any], now: int, *, complete: bool = True
+) -> bytes:
+    """Keep something a handle will point at; returns its id."""
+    blob_id = ids.uuid7()
+    tx.raw.execute(
+        "INSERT INTO claudecode_blobs (id, tree, blob_type, data, complete, created_at) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (blob_id, tree, blob_type, to_json(data).decode(), int(complete), now),
+    )
+    return blob_id
+
+
+def grow_blob(tx: Tx, blob_id: bytes, data: dict[str, Any], *, complete: bool) -> None:
+    """Replace what is known so far; what is complete stays as it is."""
+    tx.raw.execute(
+        "UPDATE claudecode_blobs SET data = ?, complete = ? WHERE id = ? AND complete = 0",
+        (to_json(data).decode(), int(complete), blob_id),
+    )
+
+
+async def blob(db: Database, blob_id: bytes) -> Blob | None:
+    """What a handle points at."""
+    rows = await db.fetch_rows(
+        "SELECT id, blob_type, data, complete FROM claudecode_blobs WHERE id = ?", blob_id
+    )
+    if not rows:
+        return None
+    found_id, blob_type, data, complete = rows[0]
+    return Blob(found_id, blob_type, from_json(data), bool(complete))
+
+
+def add_turn(tx: Tx, stream: int, blob_id: bytes, session_id: bytes, engine: str) -> None:
+    """A turn begins."""
+    tx.raw.execute(
+        "INSERT INTO claudecode_turns (stream, blob, session_id, engine) VALUES (?, ?, ?, ?)",
+        (stream, blob_id, session_id, engine),
+    )
+
+
+def end_turn(tx: Tx, stream: int, usage: dict[str, Any], cost_usd: float | None) -> None:
+    """What a turn has cost."""
+    tx.raw.execute(
+        "UPDATE claudecode_turns SET usage = ?, cost_usd = ? WHERE stream = ?",
+        (to_json(usage).decode(), cost_usd, stream),
+    )
+
+
+async def turns(db: Database, session_id: bytes | None) -> list[dict[str, Any]]:
+    """What the turns of a session, or of all, have cost."""
+    return await db.fetch_all(
+        "SELECT session_id, engine, count(*) AS turns, sum(cost_usd) AS cost_usd, "
+        "sum(usage ->> 'input_tokens') AS input_tokens, "
+        "sum(usage ->> 'output_tokens') AS output_tokens, "
+        "sum(usage ->> 'cache_read_input_tokens') AS cache_read_input_tokens, "
+        "sum(usage ->> 'cache_creation_input_tokens') AS cache_creation_input_tokens "
+        "FROM claudecode_turns WHERE ?1 IS NULL OR session_id = ?1 GROUP BY session_id, engine",
+        session_id,
+    )
+
+
+def note_run(tx: Tx, stream: int, pid: int, started: str) -> None:
+    """Which process runs a chat, should the hub die before it."""
+    tx.raw.execute(
+        "INSERT OR REPLACE INTO claudecode_runs (stream, pid, started) VALUES (?, ?, ?)",
+        (stream, pid, started),
+    )
+
+
+def forget_run(tx: Tx, stream: int) -> None:
+    """Its process is gone."""
+    tx.raw.execute("DELETE FROM claudecode_runs WHERE stream = ?", (stream,))
+
+
+async def runs(db: Database) -> list[tuple[int, bytes, int, str]]:
+    """What ran when the hub died: stream, its id, process, its start."""
+    rows = await db.fetch_rows(
+        "SELECT r.stream, s.id, r.pid, r.started FROM claudecode_runs AS r "
+        "JOIN chat_streams AS s ON s.key = r.stream"
+    )
+    return [(stream, stream_id, pid, started) for stream, stream_id, pid, started in rows]
+
+
+def enqueue(tx: Tx, stream: int, request: str) -> None:
+    """Keep what a chat that waits was asked."""
+    tx.raw.execute(
+        "INSERT INTO claudecode_queue (stream, request) VALUES (?, ?)", (stream, request)
+    )
+
+
+def dequeue(tx: Tx, stream: int) -> None:
+    """It waits no longer."""
+    tx.raw.execute("DELETE FROM claudecode_queue WHERE stream = ?", (stream,))
+
+
+async def queued(db: Database) -> list[tuple[int, bytes, str]]:
+    """All that waits, in order: stream, its session, what was asked."""
+    rows = await db.fetch_rows(
+        "SELECT q.stream, s.session_id, q.request FROM claudecode_queue AS q "
+        "JOIN chat_streams AS s ON s.key = q.stream ORDER BY q.stream"
+    )
+    return [(stream, session_id, request) for stream, session_id, request in rows]
+
+
+def _only(rows: list[tuple[Any, ...]], named: str) -> SessionRow:
+    if not rows:
+        raise NotFound(
+            f"no session '{named[:80]}'", suggestion="claudecode.list shows the sessions there are"
+        )
+    if len(rows) > 1:
+        raise Ambiguous(
+            f"more than one session begins with {named}", available=[row[2] for row in rows]
+        )
+    return SessionRow._make(rows[0])

@@ -1,0 +1,60 @@
+"""The plugin's own tables, as migrations. Append only.
+
+Conversations lie in Arbor and in the stream map; here is who talks (sessions), what was said
+(blobs, to which handles point), what is under way (runs) and what waits (queue).
+"""
+
+from typing import Final
+
+MIGRATIONS: Final[tuple[str, ...]] = (
+    """
+    CREATE TABLE claudecode_sessions (
+        key INTEGER PRIMARY KEY,
+        id BLOB NOT NULL UNIQUE,
+        name TEXT NOT NULL UNIQUE,
+        tree INTEGER NOT NULL REFERENCES arbor_trees (key) ON DELETE CASCADE,
+        head INTEGER NOT NULL REFERENCES arbor_nodes (key),
+        working_dir TEXT NOT NULL,
+        options TEXT NOT NULL,
+        engine TEXT,
+        native_id TEXT,
+        native_head INTEGER,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX claudecode_sessions_tree ON claudecode_sessions (tree);
+    CREATE INDEX claudecode_sessions_head ON claudecode_sessions (head);
+
+    CREATE TABLE claudecode_blobs (
+        key INTEGER PRIMARY KEY,
+        id BLOB NOT NULL UNIQUE,
+        tree INTEGER NOT NULL REFERENCES arbor_trees (key) ON DELETE CASCADE,
+        blob_type TEXT NOT NULL,
+        data TEXT NOT NULL,
+        complete INTEGER NOT NULL,
+        created_at INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX claudecode_blobs_tree ON claudecode_blobs (tree);
+
+    CREATE TABLE claudecode_turns (
+        stream INTEGER PRIMARY KEY REFERENCES chat_streams (key) ON DELETE CASCADE,
+        blob BLOB NOT NULL,
+        session_id BLOB NOT NULL,
+        engine TEXT NOT NULL,
+        usage TEXT,
+        cost_usd REAL
+    ) STRICT;
+    CREATE INDEX claudecode_turns_session ON claudecode_turns (session_id);
+
+    CREATE TABLE claudecode_runs (
+        stream INTEGER PRIMARY KEY REFERENCES chat_streams (key) ON DELETE CASCADE,
+        pid INTEGER NOT NULL,
+        started TEXT NOT NULL
+    ) STRICT;
+
+    CREATE TABLE claudecode_queue (
+        stream INTEGER PRIMARY KEY REFERENCES chat_streams (key) ON DELETE CASCADE,
+        request TEXT NOT NULL
+    ) STRICT;
+    """,
+)
