@@ -1,10 +1,6 @@
 """An agent's program as a child process: its pipes, its signals, its certain end.
 
 Knows what is said to the program and nothing of what it answers: lines come out as bytes.
-
-Three things see to it that nothing is left behind. The child gets SIGTERM when hubd dies, from the
-system itself; every process that it starts inherits a mark in its environment, by which those are
-found that outlive it; and an identity can be kept, by which the next hubd ends what is left.
 """
 
 import asyncio
@@ -13,19 +9,26 @@ import logging
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Any, Final, Self, cast
 from uuid import uuid4
 
 from hubd.errors import Timeout, Unavailable
+from hubd.plugins.claudecode.family import (
+    KILL_SECONDS,
+    MARK_VARIABLE,
+    TERM_SECONDS,
+    Identity,
+    identity,
+    kill_family,
+    parent_death_signal,
+    send_signal,
+)
+from hubd.plugins.claudecode.lines import LineSplitter
 
 # A tool's output of 50 MB is real, and its line holds it twice.
 MAX_LINE_BYTES: Final = 128 * 1024 * 1024
@@ -38,38 +41,19 @@ STDERR_TAIL_BYTES: Final = 16 * 1024
 SEND_SECONDS: Final = 10.0
 # An idle `claude` ends 0.03 s after its input; one in the middle of a turn goes on with it.
 EOF_SECONDS: Final = 0.5
-# SIGTERM ends `claude` and the processes of its tools; this took 1.6 s, and 3.5 s at its longest.
-TERM_SECONDS: Final = 6.0
-# SIGKILL is a matter of milliseconds, unless a disk hangs; then waiting does not help either.
-KILL_SECONDS: Final = 2.0
-# Between two looks at processes that are not our children.
-PAUSE_SECONDS: Final = 0.01
 # All that held the pipes is dead; only something that hid from us could still write.
 LINGER_SECONDS: Final = 1.0
 
-MARK_VARIABLE: Final = "HUBD_STREAM"
-PROC: Final = Path("/proc")
-
 log = logging.getLogger("hubd.claudecode")
-
-
-class Identity(NamedTuple):
-    """A process for certain: pids are used again, a pid together with a start is not.
-
-    `started` is opaque, and empty where the system does not tell.
-    """
-
-    pid: int
-    started: str
 
 
 class ChildProcess:
     """Runs a command with JSON lines on both pipes, for as long as the block runs.
 
     Leaving the block ends the child and everything that it started, whatever happens, within
-    the sum of the bounds above. Also when the child ends by itself, what it leaves is ended.
-    Enter it in a thread that lives as long as hubd: the system takes the end of that thread for
-    the end of hubd.
+    the sum of the bounds here and in family.py. Also when the child ends by itself, what it
+    leaves is ended. Enter it in a thread that lives as long as hubd: the system takes the end of
+    that thread for the end of hubd.
 
     Args:
         command: The program, looked for on the PATH of `env`, and its arguments.
@@ -119,7 +103,7 @@ class ChildProcess:
         try:
             transport, _ = await asyncio.get_running_loop().subprocess_exec(
                 lambda: pipes,
-                *_parent_death_signal(),
+                *parent_death_signal(),
                 _find(name, self._env),
                 *self._command[1:],
                 cwd=self._cwd,
@@ -132,7 +116,7 @@ class ChildProcess:
             reason = error.strerror if isinstance(error, OSError) else error
             raise Unavailable(f"{name} cannot be started in {self._cwd}: {reason}") from error
         self._transport = transport
-        self._identity = Identity(transport.get_pid(), _started(transport.get_pid()))
+        self._identity = identity(transport.get_pid())
         self._watcher = asyncio.create_task(self._watch(), name=f"watch over {self}")
         return self
 
@@ -269,16 +253,16 @@ class ChildProcess:
     async def _end(self) -> None:
         self.close_input()
         if not await self._exits_within(EOF_SECONDS):
-            _send_signal(self._identity, signal.SIGTERM)
+            send_signal(self._identity, signal.SIGTERM)
             if not await self._exits_within(TERM_SECONDS):
                 log.warning("%s ignores SIGTERM and is killed", self, extra=self._extra)
-                await asyncio.to_thread(_kill_family, self._identity, self.mark)
+                await asyncio.to_thread(kill_family, self._identity, self.mark)
                 if not await self._exits_within(KILL_SECONDS):
                     log.error("%s cannot be killed", self, extra=self._extra)
                     self._watcher.cancel()
         await asyncio.wait([self._watcher])
         if self._watcher.cancelled():
-            await asyncio.to_thread(_kill_family, self._identity, self.mark)
+            await asyncio.to_thread(kill_family, self._identity, self.mark)
         await self._hear_last_words()
 
     async def _hear_last_words(self) -> None:
@@ -295,7 +279,7 @@ class ChildProcess:
     async def _watch(self) -> None:
         """Once the child has ended, end what it has left: it may hold the pipes open."""
         await self._pipes.exited.wait()
-        await asyncio.to_thread(_kill_family, self._identity, self.mark)
+        await asyncio.to_thread(kill_family, self._identity, self.mark)
         if self._reading is not None:
             self._reading.reschedule(asyncio.get_running_loop().time() + LINGER_SECONDS)
 
@@ -320,49 +304,6 @@ class ChildProcess:
 
     def __str__(self) -> str:
         return f"agent {self._identity.pid}"
-
-
-class LineSplitter:
-    """Bytes in, whole lines out; never holds more than one line of `limit` bytes.
-
-    Args:
-        limit: The longest line.
-        report: Called with the size of each line that was longer and is skipped.
-    """
-
-    def __init__(self, limit: int, report: Callable[[int], None]) -> None:
-        self._limit = limit
-        self._report = report
-        # The line that has not ended yet; empty once it is too long.
-        self._line = bytearray()
-        self._size = 0
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that end in this part, without their ends and without blank ones."""
-        *ends, rest = chunk.split(b"\n")
-        lines: list[bytes] = []
-        for part in ends:
-            self._add(part)
-            lines += self.finish()
-        self._add(rest)
-        return lines
-
-    def finish(self) -> list[bytes]:
-        """The line that has no end, if there is one."""
-        line, size = bytes(self._line), self._size
-        self._line.clear()
-        self._size = 0
-        if size > self._limit:
-            self._report(size)
-            return []
-        return [line] if line and not line.isspace() else []
-
-    def _add(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size <= self._limit:
-            self._line += part
-        else:
-            self._line.clear()
 
 
 class _Pipes(asyncio.SubprocessProtocol):
@@ -433,186 +374,9 @@ class _Pipes(asyncio.SubprocessProtocol):
             self._stdin.abort()
 
 
-async def reap(pid: int, started: str, mark: str | None = None) -> bool:
-    """End a child that an earlier hubd left behind, and all that it has started.
-
-    Does nothing to a process that merely has the same pid. Cancelling does not stop it.
-
-    Args:
-        pid: Of the identity that was kept.
-        started: The same.
-        mark: The child's mark, by which also those are found that have outlived the child.
-
-    Returns:
-        Whether there was anything to end.
-    """
-    return await asyncio.to_thread(_reap, Identity(pid, started), mark)
-
-
-def _reap(child: Identity, mark: str | None) -> bool:
-    if not _family(child, mark):
-        return False
-    _send_signal(child, signal.SIGTERM)
-    deadline = time.monotonic() + TERM_SECONDS
-    while _is_running(child) and time.monotonic() < deadline:
-        time.sleep(PAUSE_SECONDS)
-    _kill_family(child, mark)
-    return True
-
-
-def explain(status: int, stderr_tail: str) -> str:
-    """A sentence on why the agent has ended, from its exit status and its last words."""
-    for words, sentence in _REASONS.items():
-        if words in stderr_tail:
-            return sentence
-    said = [line for line in map(str.strip, stderr_tail.splitlines()) if _is_telling(line)]
-    sentence = _explain_status(status)
-    return f"{sentence}: {said[-1].removeprefix('Error: ')}" if said else sentence
-
-
-# What `claude` says on stderr, and what it means to somebody who does not see the command line.
-_REASONS: Final[Mapping[str, str]] = {
-    "No conversation found with session ID": "the agent does not have the session to resume",
-    "--resume requires a valid session ID": "the agent does not have the session to resume",
-    " is already in use.": "the agent already has a session with this id",
-    "cannot be used with root/sudo": "the agent refuses to bypass permissions for root",
-}
-
-
-def _explain_status(status: int) -> str:
-    if status == 0:
-        return "the agent has ended"
-    if status in (126, 127):
-        return "the agent's program could not be run"
-    if status == -signal.SIGKILL:
-        return "the agent was killed (SIGKILL), perhaps because memory ran out"
-    number = -status if status < 0 else status - 128
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        return f"the agent ended with status {status}"
-    return f"the agent was {'killed' if status < 0 else 'ended'} by {name}"
-
-
-def _is_telling(line: str) -> bool:
-    # `[claude-code:unrecognized_model] {…}` and the like are notes that end nothing.
-    return bool(line) and not line.startswith("[claude-code:")
-
-
 def _find(name: str, env: Mapping[str, str]) -> str:
     program = shutil.which(name, path=env.get("PATH", os.defpath))
     if program is None:
         raise Unavailable(f"there is no program {name}")
     # It will be started in another directory.
     return str(Path(program).absolute())
-
-
-@cache
-def _parent_death_signal() -> tuple[str, ...]:
-    """What to put before a command so that the system ends it when our thread dies.
-
-    A program of util-linux that sets the signal and becomes the command: 1 ms. Python code
-    between fork and exec could deadlock in a process with threads, and copying the page tables
-    of a large daemon takes longer; an interpreter as a launcher takes 11 ms.
-    """
-    setpriv = shutil.which("setpriv")
-    if sys.platform == "linux" and setpriv is not None:
-        prefix = (setpriv, "--pdeathsig", "TERM", "--")
-        # That of busybox has the name and not the option.
-        if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0:
-            return prefix
-    log.warning("no setpriv --pdeathsig: an agent may outlive a hubd that is killed")
-    return ()
-
-
-def _kill_family(child: Identity, mark: str | None) -> None:
-    """SIGKILL for a child, its descendants and all that bear its mark, until none is left."""
-    if not PROC.is_dir():
-        # No way to find those that have left the group.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
-        return
-    deadline = time.monotonic() + KILL_SECONDS
-    # Again and again: what was just being started is only found the next time.
-    while (family := _family(child, mark)) and time.monotonic() < deadline:
-        for process in family:
-            _send_signal(process, signal.SIGKILL)
-        time.sleep(PAUSE_SECONDS)
-
-
-def _family(child: Identity, mark: str | None) -> list[Identity]:
-    """A child, its descendants and all that bear its mark, as far as they run."""
-    pids = [int(entry.name) for entry in PROC.glob("[0-9]*")]
-    running = {pid: facts for pid in pids if (facts := _facts(pid)) and not facts.is_dead}
-    children: dict[int, list[int]] = {}
-    for pid, facts in running.items():
-        children.setdefault(facts.parent, []).append(pid)
-    todo = [pid for pid in running if mark is not None and _bears(pid, mark)]
-    if _is_running(child):
-        todo.append(child.pid)
-    family: dict[int, Identity] = {}
-    while todo:
-        pid = todo.pop()
-        if pid in running and pid not in family and pid != os.getpid():
-            family[pid] = Identity(pid, running[pid].started)
-            todo += children.get(pid, [])
-    return list(family.values())
-
-
-def _send_signal(process: Identity, number: signal.Signals) -> None:
-    """To this process and no other, even if it ends and its pid is used again meanwhile."""
-    with suppress(ProcessLookupError, PermissionError):
-        if sys.platform != "linux":
-            os.kill(process.pid, number)
-            return
-        descriptor = os.pidfd_open(process.pid)
-        try:
-            if _started(process.pid) == process.started:
-                signal.pidfd_send_signal(descriptor, number)
-        finally:
-            os.close(descriptor)
-
-
-def _is_running(process: Identity) -> bool:
-    facts = _facts(process.pid)
-    return facts is not None and not facts.is_dead and facts.started == process.started
-
-
-class _Facts(NamedTuple):
-    """Of a process, at one instant. A dead one is there until its parent takes note."""
-
-    parent: int
-    started: str
-    is_dead: bool
-
-
-def _facts(pid: int) -> _Facts | None:
-    try:
-        text = (PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # Fields from the third on; the second is a name that may hold anything, brackets too.
-    fields = text.rpartition(")")[2].split()
-    return _Facts(int(fields[1]), f"{_boot()}/{fields[19]}", fields[0] in "ZX")
-
-
-def _started(pid: int) -> str:
-    facts = _facts(pid)
-    return facts.started if facts else ""
-
-
-@cache
-def _boot() -> str:
-    """Start times are counted from the boot, and pids begin again with it."""
-    try:
-        return (PROC / "sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
-def _bears(pid: int, mark: str) -> bool:
-    try:
-        environment = (PROC / str(pid) / "environ").read_bytes()
-    except OSError:
-        return False
-    return f"{MARK_VARIABLE}={mark}".encode() in environment.split(b"\0")

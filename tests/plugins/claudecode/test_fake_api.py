@@ -141,7 +141,7 @@ async def test_an_interrupt_ends_a_turn_that_hangs_and_the_next_one_works(claude
         await running.say("SAY[still alive]")
         assert (await running.turn())[-1]["result"] == "still alive"
         assert await running.end() == 0
-    assert claude.processes == set()
+    assert await claude.survivors() == set()
 
 
 async def test_the_requests_are_kept_with_path_and_body(claude: Claude) -> None:

@@ -109,6 +109,13 @@ async def test_what_a_command_leaves_in_the_background_ends_with_it(offline: Pro
     assert offline.processes == set()
 
 
+async def test_output_without_measure_is_cut(offline: Program) -> None:
+    prompt = "run: head -c 3000000 /dev/zero | tr '\\0' x"
+    said = await offline.ask(prompt, "--allowedTools", "Bash")
+    [result] = said.blocks("user")
+    assert result["content"] == "x" * 1_000_000 + "\n… cut after 1000000 bytes"
+
+
 async def test_a_command_that_cannot_be_started_is_a_failed_call(offline: Program) -> None:
     offline.environment["PATH"] = "/nowhere"
     said = await offline.ask("run: echo x", "--allowedTools", "Bash")

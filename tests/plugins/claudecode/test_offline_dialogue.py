@@ -165,6 +165,25 @@ async def test_sigterm_ends_everything_without_a_result(
         assert offline.processes == set()
 
 
+async def test_sigterm_ends_it_even_when_nobody_reads(offline: Program) -> None:
+    reading, writing = os.pipe()
+    flags = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
+    process = await asyncio.create_subprocess_exec(
+        *OFFLINE,
+        *flags,
+        "repeat: 100000 x",
+        cwd=offline.cwd,
+        env=offline.environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=writing,
+    )
+    os.close(writing)
+    os.read(reading, 1)
+    os.kill(process.pid, signal.SIGTERM)
+    assert await asyncio.wait_for(process.wait(), 20) == 143
+    os.close(reading)
+
+
 async def test_a_reader_that_leaves_ends_the_agent_and_its_tools(offline: Program) -> None:
     reading, writing = os.pipe()
     process = await asyncio.create_subprocess_exec(

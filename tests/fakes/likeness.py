@@ -1,0 +1,76 @@
+"""What two agents' outputs have in common: the order of their lines, and the keys in them."""
+
+from collections import defaultdict
+from typing import Any
+
+Line = dict[str, Any]
+
+# What a tool says while its message may still be open: claude does both at the same time.
+_BESIDE_THE_MESSAGE = (
+    "user:tool_result",
+    "control_request",
+    "system/permission_denied",
+    "system/task_",
+    "under a task:",
+)
+
+
+def shape(lines: list[Line]) -> list[str]:
+    """The kinds of the lines in order, without what depends on timing and on sizes.
+
+    Deltas of one kind in a row count as one, the estimates between them are left out, and what a
+    tool says is put after the end of the message that called it.
+    """
+    kinds: list[str] = []
+    later: list[str] = []
+    is_open = False
+    for line in lines:
+        kind = tag(line)
+        if kind == "system/thinking_tokens" or (kinds and kinds[-1] == kind and "delta" in kind):
+            continue
+        if is_open and kind.startswith(_BESIDE_THE_MESSAGE):
+            later.append(kind)
+            continue
+        kinds.append(kind)
+        is_open = kind == "stream_event:message_start" or is_open
+        if kind == "stream_event:message_stop":
+            is_open = False
+            kinds += later
+            later.clear()
+    return kinds + later
+
+
+def tag(line: Line) -> str:
+    """The kind of one line: its types, down to those of its blocks."""
+    kind = str(line["type"])
+    if kind == "stream_event":
+        event = line["event"]
+        inner = event.get("content_block") or event.get("delta") or {}
+        return ":".join([kind, event["type"], *([inner["type"]] if "type" in inner else [])])
+    if kind in ("assistant", "user"):
+        content = line["message"]["content"]
+        blocks = ["text"] if isinstance(content, str) else [block["type"] for block in content]
+        under = "under a task:" if line.get("parent_tool_use_id") else ""
+        return f"{under}{kind}:{'+'.join(blocks)}"
+    if kind in ("control_request", "control_response"):
+        return f"{kind}/{line['request' if kind == 'control_request' else 'response']['subtype']}"
+    return f"{kind}/{line['subtype']}" if "subtype" in line else kind
+
+
+def keys(lines: list[Line]) -> dict[str, set[str]]:
+    """Every key that lines of a kind have, as a path of keys; what lists hold has its own path."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for line in lines:
+        found[tag(line)] |= _paths(line, "")
+    return found
+
+
+def _paths(value: object, prefix: str) -> set[str]:
+    if isinstance(value, list):
+        return {path for entry in value for path in _paths(entry, prefix)}
+    if not isinstance(value, dict):
+        return set()
+    found = set()
+    for key, inner in value.items():
+        found |= {f"{prefix}{key}", *_paths(inner, f"{prefix}{key}.")}
+    return found
