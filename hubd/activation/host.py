@@ -71,6 +71,9 @@ class Host(Protocol):
     async def progress(self, message: str, percentage: float | None = None) -> None:
         """Tell the caller how far the method is."""
 
+    async def advise(self, topic: str, suggestion: str) -> None:
+        """Tell the caller something to know that is no error: a guidance item, a warning."""
+
     async def confirm(
         self, message: str, *, default: bool | None = None, timeout_seconds: float = 30.0
     ) -> bool:

@@ -126,6 +126,12 @@ class PlexusHost:
                 percentage = 0.0 if math.isnan(percentage) else min(max(percentage, 0.0), 100.0)
             await call.send(Progress(call.stamp.metadata(), message, percentage))
 
+    async def advise(self, topic: str, suggestion: str) -> None:
+        """As `Host.advise`."""
+        call = current_call.get(None)
+        if call is not None:
+            await call.send(Guidance(call.stamp.metadata(), topic, suggestion, []))
+
     async def confirm(
         self, message: str, *, default: bool | None = None, timeout_seconds: float = 30.0
     ) -> bool:

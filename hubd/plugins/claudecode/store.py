@@ -231,6 +231,22 @@ async def runs(db: Database) -> list[tuple[int, bytes, int, str]]:
     return [(stream, stream_id, pid, started) for stream, stream_id, pid, started in rows]
 
 
+def imported(tx: Tx, native_id: str) -> tuple[bytes, str] | None:
+    """The session that a native one was imported to, and how far."""
+    sql = "SELECT session_id, last_uuid FROM claudecode_imports WHERE native_id = ?"
+    found = tx.raw.execute(sql, (native_id,)).fetchone()
+    return (found[0], found[1]) if found else None
+
+
+def note_import(tx: Tx, native_id: str, session_id: bytes, last_uuid: str) -> None:
+    """A native session was imported as far as this message."""
+    tx.raw.execute(
+        "INSERT OR REPLACE INTO claudecode_imports (native_id, session_id, last_uuid) "
+        "VALUES (?, ?, ?)",
+        (native_id, session_id, last_uuid),
+    )
+
+
 def enqueue(tx: Tx, stream: int, request: str) -> None:
     """Keep what a chat that waits was asked."""
     tx.raw.execute(

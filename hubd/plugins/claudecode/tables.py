@@ -52,6 +52,13 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         started TEXT NOT NULL
     ) STRICT;
 
+    CREATE TABLE claudecode_imports (
+        native_id TEXT PRIMARY KEY,
+        session_id BLOB NOT NULL REFERENCES claudecode_sessions (id) ON DELETE CASCADE,
+        last_uuid TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX claudecode_imports_session ON claudecode_imports (session_id);
+
     CREATE TABLE claudecode_queue (
         stream INTEGER PRIMARY KEY REFERENCES chat_streams (key) ON DELETE CASCADE,
         request TEXT NOT NULL

@@ -1,0 +1,200 @@
+"""The events of a chat, as `chat` yields them: durable ones with a handle, live ones without.
+
+They are written by mirror.py and live.py without these models; a test holds the two together.
+"""
+
+from typing import Any
+
+from hubd.activation import Event
+from hubd.plugins.claudecode.events import Position
+from hubd.plugins.claudecode.handles import EventRef
+
+
+class Durable(Event):
+    """What all durable events have."""
+
+    handle: EventRef
+
+
+class Start(Durable):
+    """The turn begins."""
+
+    id: str
+    turn_position: Position
+    engine: str
+
+
+class UserMessage(Durable):
+    """What was asked is in the tree."""
+
+    position: Position
+
+
+class Thinking(Durable):
+    """A block of thinking, whole."""
+
+    text: str
+    block_index: int
+    position: Position
+    message_id: str
+    parent_tool_use_id: str | None = None
+    complete: bool = True
+
+
+class Content(Durable):
+    """A block of text, whole."""
+
+    text: str
+    block_index: int
+    position: Position
+    message_id: str
+    parent_tool_use_id: str | None = None
+    complete: bool = True
+
+
+class ToolUse(Durable):
+    """The agent calls a tool."""
+
+    tool_use_id: str | None
+    tool_name: str | None
+    input: Any
+    block_index: int
+    position: Position
+    message_id: str
+    parent_tool_use_id: str | None = None
+    complete: bool = True
+
+
+class ToolResult(Durable):
+    """What the tool gave; of a long output the beginning, `truncated` is its length then."""
+
+    tool_use_id: str
+    output: str
+    is_error: bool
+    position: Position
+    block: str
+    truncated: int | None = None
+    parent_tool_use_id: str | None = None
+
+
+class AssistantMessage(Durable):
+    """A message of the agent is whole."""
+
+    position: Position
+    parent_tool_use_id: str | None = None
+
+
+class Complete(Durable):
+    """The turn is over."""
+
+    new_head: Position
+    claude_session_id: str | None
+    usage: dict[str, Any]
+
+
+class Passthrough(Durable):
+    """Something the program said that has no meaning here, whole."""
+
+    event_type: str
+    data: dict[str, Any]
+    block_index: int | None = None
+    position: Position | None = None
+    message_id: str | None = None
+    parent_tool_use_id: str | None = None
+    complete: bool = True
+
+
+class Error(Durable):
+    """The turn ended before its time."""
+
+    message: str
+    code: str | None = None
+
+
+class BlockStart(Event):
+    """A block begins: `content_start`, `thinking_start`, `tool_use_start`."""
+
+    block_index: int
+    tool_use_id: str | None = None
+    tool_name: str | None = None
+    parent_tool_use_id: str | None = None
+
+
+class ContentStart(BlockStart):
+    """A block of text begins."""
+
+
+class ThinkingStart(BlockStart):
+    """A block of thinking begins."""
+
+
+class ToolUseStart(BlockStart):
+    """A call of a tool begins."""
+
+
+class ContentDelta(Event):
+    """A block of text grew."""
+
+    block_index: int
+    offset: int
+    text: str
+
+
+class ThinkingDelta(Event):
+    """A block of thinking grew."""
+
+    block_index: int
+    offset: int
+    text: str
+
+
+class ToolUseDelta(Event):
+    """The input of a tool grew."""
+
+    block_index: int
+    offset: int
+    partial_json: str
+
+
+class ContentEnd(Event):
+    """A block of text is whole."""
+
+    block_index: int
+    position: Position
+
+
+class ThinkingEnd(Event):
+    """A block of thinking is whole."""
+
+    block_index: int
+    position: Position
+
+
+class ToolUseEnd(Event):
+    """A call of a tool is whole."""
+
+    block_index: int
+    position: Position
+
+
+AnyChatEvent = (
+    Start
+    | UserMessage
+    | Thinking
+    | Content
+    | ToolUse
+    | ToolResult
+    | AssistantMessage
+    | Complete
+    | Passthrough
+    | Error
+    | ContentStart
+    | ContentDelta
+    | ContentEnd
+    | ThinkingStart
+    | ThinkingDelta
+    | ThinkingEnd
+    | ToolUseStart
+    | ToolUseDelta
+    | ToolUseEnd
+)

@@ -1,0 +1,249 @@
+"""All chats: which run, which wait for their turn, and what is left of those that ran before."""
+
+import asyncio
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from hubd.activation import Conflict, Host, HubError, InvalidParams
+from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode.argv import ChatOptions
+from hubd.plugins.claudecode.context import Context
+from hubd.plugins.claudecode.engine import Engine, Settings, choose
+from hubd.plugins.claudecode.family import reap
+from hubd.plugins.claudecode.live import Live
+from hubd.plugins.claudecode.mirror import Mirror
+from hubd.plugins.claudecode.resume import prepare
+from hubd.plugins.claudecode.run import Chat, Request
+from hubd.storage import ids, streams
+from hubd.storage.database import Database, Tx
+
+log = logging.getLogger("hubd.claudecode")
+
+# What no child of the hub gets to see.
+SECRETS: Final = ("HUBD_TOKEN", "SYNAPSE_TOKEN")
+# Chats that run at the same time; more wait.
+MAX_RUNNING: Final = 64
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a chat was asked, as it is kept while it waits. The environment is not kept."""
+
+    prompt: str
+    ephemeral: bool = False
+
+
+class Chats:
+    """The chats of one hub."""
+
+    def __init__(self, db: Database, host: Host, context: Context, settings: Settings) -> None:
+        self._db = db
+        self._host = host
+        self.context = context
+        self._settings = settings
+        # Those that run, by stream, and the session each belongs to.
+        self._running: dict[int, Chat] = {}
+        self._busy: dict[bytes, int] = {}
+        # The environments of those that wait; gone with the hub.
+        self._environments: dict[int, Mapping[str, str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    # Beginning and end of the hub
+
+    async def recover(self) -> None:
+        """End what an earlier hub has left behind, and go on with what waits."""
+        for _, stream_id, pid, started in await store.runs(self._db):
+            if await reap(pid, started, ids.text(stream_id)):
+                log.warning("ended process %d, left behind by a hub that died", pid)
+        interrupted = await self._db.transaction(_interrupt)
+        for stream in interrupted:
+            log.warning("chat interrupted", extra={"stream_id": ids.text(stream.id)})
+        for _, session_id, _ in await store.queued(self._db):
+            self._spawn(self._next(session_id))
+
+    async def close(self) -> None:
+        """Interrupt what runs; returns when that is on disk."""
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # Chats
+
+    def engine_for(
+        self, session: store.SessionRow | None, model: str | None, environ: Mapping[str, str]
+    ) -> Engine:
+        """The program that would answer."""
+        return choose(self._settings, model, session.engine if session else None, environ)
+
+    def environment(self) -> dict[str, str]:
+        """What a child gets: the hub's own environment under the caller's, without secrets."""
+        merged = {**os.environ, **self._host.context.env}
+        return {name: text for name, text in merged.items() if name not in SECRETS}
+
+    async def submit(
+        self, session: store.SessionRow, asked: Asked, env: Mapping[str, str], *, if_busy: str
+    ) -> streams.StreamRow:
+        """Begin a chat, or let it wait for the one before it.
+
+        Raises:
+            Conflict: The session is busy, and the caller will not wait.
+        """
+        if if_busy == "refuse" and (session.id in self._busy or await self._waits(session.id)):
+            raise Conflict(
+                f"session '{session.name}' is busy with another chat",
+                suggestion="Wait for it, cancel it, or let this one wait with if_busy=queue",
+            )
+        now = int(time.time())
+
+        def enqueue(tx: Tx) -> streams.StreamRow:
+            stream = streams.create(tx, session.id, session.tree, now)
+            store.enqueue(tx, stream.key, json.dumps(asdict(asked)))
+            return stream
+
+        stream = await self._db.transaction(enqueue)
+        self._environments[stream.key] = env
+        await self._next(session.id)
+        return await streams.reread(self._db, stream.key)
+
+    async def cancel(self, stream: streams.StreamRow) -> streams.StreamRow:
+        """End a chat that runs or waits."""
+        chat = self._running.get(stream.key)
+        if chat is not None:
+            await chat.cancel()
+            await chat.ended.wait()
+        elif stream.status == "queued":
+            now = int(time.time())
+
+            def withdraw(tx: Tx) -> None:
+                if streams.by_key(tx, stream.key).status == "queued":
+                    store.dequeue(tx, stream.key)
+                    streams.set_status(tx, stream.key, "cancelled", now, "the chat was cancelled")
+
+            await self._db.transaction(withdraw)
+            self._environments.pop(stream.key, None)
+        return await streams.reread(self._db, stream.key)
+
+    def live(self, stream: int) -> Live | None:
+        """What a chat is saying, while it runs."""
+        chat = self._running.get(stream)
+        return chat.live if chat else None
+
+    async def _waits(self, session_id: bytes) -> bool:
+        return any(found == session_id for _, found, _ in await store.queued(self._db))
+
+    async def _next(self, session_id: bytes) -> None:
+        """Begin the next chat of a session, if it is its turn."""
+        if self._closing or session_id in self._busy:
+            return
+        waiting = [entry for entry in await store.queued(self._db) if entry[1] == session_id]
+        # Somebody else may have begun it meanwhile.
+        if not waiting or session_id in self._busy or len(self._running) >= MAX_RUNNING:
+            return
+        stream, _, request = waiting[0]
+        self._busy[session_id] = stream
+        try:
+            await self._begin(stream, session_id, Asked(**json.loads(request)))
+        except BaseException as error:
+            del self._busy[session_id]
+            reason = error.message if isinstance(error, HubError) else f"{type(error).__name__}"
+            now = int(time.time())
+            await self._db.transaction(lambda tx: _fail(tx, stream, reason, now))
+            raise
+
+    async def _begin(self, stream_key: int, session_id: bytes, asked: Asked) -> None:
+        session = await store.look_up_session(self._db, ids.text(session_id))
+        row = await streams.reread(self._db, stream_key)
+        env = self._environments.pop(stream_key, None)
+        if env is None:
+            log.warning(
+                "a chat that waited while the hub was down runs with the hub's environment",
+                extra={"stream_id": ids.text(row.id)},
+            )
+            env = self.environment()
+        options = options_of(session)
+        engine = self.engine_for(session, options.model, env)
+        if not await asyncio.to_thread(Path(session.working_dir).is_dir):
+            raise InvalidParams(f"the working directory {session.working_dir} is not there")
+        head = await self._db.transaction(lambda tx: store.place_of(tx, session.head))
+        before = await prepare(self.context, session, head, engine.name, env)
+        index = await self.context.turns(head)
+        options = replace(
+            options,
+            resume=before.session,
+            fork_session=before.fork_at is not None,
+            resume_session_at=before.fork_at,
+        )
+        mirror = Mirror(session, stream_key, engine.name, ephemeral=asked.ephemeral)
+        now = int(time.time())
+
+        def begin(tx: Tx) -> None:
+            store.dequeue(tx, stream_key)
+            mirror.begin(tx, head, asked.prompt, index, now)
+
+        await self._db.transaction(begin)
+        request = Request(
+            prompt=asked.prompt,
+            options=options,
+            working_dir=session.working_dir,
+            env=env,
+        )
+        chat = Chat(self._db, row, mirror, engine, request)
+        self._running[stream_key] = chat
+        log.info("chat started", extra={"stream_id": ids.text(row.id)})
+        self._spawn(self._run(chat, stream_key, session_id))
+
+    async def _run(self, chat: Chat, stream: int, session_id: bytes) -> None:
+        try:
+            await chat.run()
+        finally:
+            self._running.pop(stream, None)
+            self._busy.pop(session_id, None)
+            self._db.waiters.wake(streams.topic(stream))
+        if not self._closing:
+            for _, waiting, _ in await store.queued(self._db):
+                if waiting not in self._busy:
+                    await self._next(waiting)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a chat could not be run", exc_info=error)
+
+
+def options_of(session: store.SessionRow) -> ChatOptions:
+    """What a session says to the program."""
+    known: dict[str, Any] = json.loads(session.options)
+    return ChatOptions(
+        model=known.get("model"),
+        system_prompt=known.get("system_prompt"),
+        allowed_tools=tuple(known.get("allowed_tools") or ()),
+        disallowed_tools=tuple(known.get("disallowed_tools") or ()),
+        permission_mode=known.get("permission_mode"),
+    )
+
+
+def _interrupt(tx: Tx) -> list[streams.StreamRow]:
+    now = int(time.time())
+    found = streams.interrupt_all(tx, now)
+    for stream in found:
+        store.forget_run(tx, stream.key)
+    return found
+
+
+def _fail(tx: Tx, stream: int, reason: str, now: int) -> None:
+    store.dequeue(tx, stream)
+    streams.set_status(tx, stream, "failed", now, reason)

@@ -1,0 +1,257 @@
+"""claudecode: what was said, whole; and Claude's own sessions, in and out."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+from uuid import UUID, uuid4
+
+from pydantic import Field
+
+from hubd.activation import InvalidParams, NotFound, method
+from hubd.plugins.claudecode import events, native, store
+from hubd.plugins.claudecode.adopt import Adoption
+from hubd.plugins.claudecode.base import (
+    LIST_NAMES,
+    Name,
+    SessionId,
+    now,
+    position,
+    reference,
+)
+from hubd.plugins.claudecode.chatting import Chatting
+from hubd.plugins.claudecode.handles import VERSION
+from hubd.plugins.claudecode.resume import WRITTEN_AS
+from hubd.plugins.claudecode.sessions import WHICH
+from hubd.storage import ids, tree
+from hubd.storage.database import Tx
+
+NativeId = Annotated[
+    str, Field(min_length=1, max_length=64, examples=["550e8400-e29b-41d4-a716-446655440000"])
+]
+MAX_LISTED: Final = 500
+
+
+class History(Chatting, version=VERSION):
+    """Methods about what was said."""
+
+    @method(read_only=True, render="chat", one_of=WHICH, completes=LIST_NAMES)
+    async def get_conversation(
+        self,
+        name: Name | None = None,
+        session_id: SessionId | None = None,
+        node_id: UUID | None = None,
+    ) -> AsyncIterator[events.ConversationMessage]:
+        """Read a conversation: every message on the way to where the session stands.
+
+        Args:
+            name: The session.
+            session_id: The same, by its id.
+            node_id: Another node of its tree.
+        """
+        async for message in self._messages(name, session_id, node_id):
+            yield message
+
+    @method(read_only=True, one_of=WHICH, completes=LIST_NAMES)
+    async def render_context(
+        self,
+        name: Name | None = None,
+        session_id: SessionId | None = None,
+        node_id: UUID | None = None,
+    ) -> AsyncIterator[events.ConversationMessage]:
+        """The messages that a model would be sent, from the tree alone, handles resolved.
+
+        Args:
+            name: The session.
+            session_id: The same, by its id.
+            node_id: Another node of its tree.
+        """
+        async for message in self._messages(name, session_id, node_id):
+            yield message
+
+    @method(streaming=False, read_only=True)
+    async def get_block(self, blob_id: UUID) -> AsyncIterator[events.Block]:
+        """Read one block, message or turn, whole.
+
+        Args:
+            blob_id: The id that its handle carries.
+        """
+        blob = await self.blob_of(blob_id)
+        yield events.Block(
+            blob_id=ids.text(blob.id),
+            blob_type=blob.blob_type,
+            complete=blob.complete,
+            data=blob.data,
+        )
+
+    @method(streaming=False, read_only=True, needs_context=True, render="table")
+    async def sessions_list(
+        self, working_dir: str | None = None
+    ) -> AsyncIterator[events.NativeSessions]:
+        """List Claude's own sessions, the newest first.
+
+        Args:
+            working_dir: Only those of this directory.
+        """
+        env = self.chats.environment()
+        cwd = Path(self.directory(working_dir)) if working_dir is not None else None
+        found = await asyncio.to_thread(native.list_sessions, env, cwd, MAX_LISTED)
+        yield events.NativeSessions(
+            sessions=[
+                events.NativeSessionInfo(
+                    session_id=entry.session_id,
+                    path=str(entry.path),
+                    cwd=entry.cwd,
+                    modified=entry.modified.isoformat(),
+                    prompt=entry.prompt,
+                    messages=entry.messages,
+                    size=entry.size,
+                )
+                for entry in found
+            ]
+        )
+
+    @method(read_only=True, needs_context=True, render="chat")
+    async def sessions_get(
+        self, claude_session_id: NativeId
+    ) -> AsyncIterator[events.ConversationMessage]:
+        """Read the conversation of one of Claude's own sessions.
+
+        Args:
+            claude_session_id: Its id.
+        """
+        _, found = await self._native(claude_session_id)
+        for message in found.messages:
+            yield _shown(message)
+
+    @method(streaming=False, needs_context=True)
+    async def sessions_import(
+        self, claude_session_id: NativeId, name: Name | None = None
+    ) -> AsyncIterator[events.Imported]:
+        """Make one of Claude's own sessions a session of the hub; again, only what is new.
+
+        Args:
+            claude_session_id: Its id.
+            name: What to call the session; its id unless said otherwise.
+        """
+        history, found = await self._native(claude_session_id)
+        if not found.messages:
+            raise NotFound(f"session {claude_session_id} holds no messages")
+        directory = next(
+            (entry.raw["cwd"] for entry in history.entries if entry.raw.get("cwd")), None
+        )
+        known = await self.db.transaction(lambda tx: store.imported(tx, claude_session_id))
+        if known is None:
+            wanted = name or claude_session_id
+            session = await self.make_session(wanted, self._directory_of(directory), "{}")
+            fresh = found.messages
+        else:
+            session = await store.look_up_session(self.db, ids.text(known[0]))
+            last = [known[1] in message.uuids for message in found.messages]
+            fresh = found.messages[last.index(True) + 1 :] if True in last else []
+        head = await self.db.transaction(lambda tx: store.place_of(tx, session.head))
+        index = await self.chats.context.turns(head)
+
+        def adopt(tx: Tx) -> None:
+            adoption = Adoption(tx, session, store.place_of(tx, session.head), index, now())
+            adoption.add(fresh, claude_session_id)
+            at = adoption.head.key
+            store.move_head(tx, session.key, at, now())
+            store.set_native(tx, session.key, claude_session_id, at, "claude", now())
+            store.note_import(tx, claude_session_id, session.id, fresh[-1].uuids[-1])
+
+        if fresh:
+            await self.db.transaction(adopt)
+        session = await store.look_up_session(self.db, ids.text(session.id))
+        yield events.Imported(
+            id=ids.text(session.id),
+            name=session.name,
+            head=position(session.tree_id, session.head_id),
+            claude_session_id=claude_session_id,
+            messages=len(fresh),
+            corrupt=history.corrupt,
+            notes=found.notes,
+            handle=reference(session),
+        )
+
+    @method(streaming=False, needs_context=True, one_of=WHICH, completes=LIST_NAMES)
+    async def sessions_export(
+        self,
+        name: Name | None = None,
+        session_id: SessionId | None = None,
+        node_id: UUID | None = None,
+    ) -> AsyncIterator[events.Exported]:
+        """Write a conversation as one of Claude's own sessions, for `claude --resume`.
+
+        Args:
+            name: The session.
+            session_id: The same, by its id.
+            node_id: Another node of its tree than where it stands.
+        """
+        session = await self.session_named(name, session_id)
+        messages = await self._context(session, node_id)
+        if not messages:
+            raise InvalidParams(f"session '{session.name}' has said nothing yet")
+        native_id, cwd = str(uuid4()), Path(session.working_dir)
+        file = native.session_file(self.chats.environment(), cwd, native_id)
+        await asyncio.to_thread(
+            native.write_session,
+            file,
+            session_id=native_id,
+            cwd=cwd,
+            messages=messages,
+            version=WRITTEN_AS,
+            now=datetime.now(UTC),
+        )
+        yield events.Exported(claude_session_id=native_id, path=str(file), messages=len(messages))
+
+    async def blob_of(self, blob_id: UUID) -> store.Blob:
+        """What a handle points at.
+
+        Raises:
+            NotFound: It is gone.
+        """
+        blob = await store.blob(self.db, blob_id.bytes)
+        if blob is None:
+            raise NotFound(f"no block {blob_id}")
+        return blob
+
+    async def _context(
+        self, session: store.SessionRow, node_id: UUID | None
+    ) -> list[native.NativeMessage]:
+        held = await tree.look_up(self.db, ids.text(session.tree_id))
+        at = node_id.bytes if node_id else session.head_id
+        place = await tree.look_up_place(self.db, held, at)
+        return await self.chats.context.messages(place)
+
+    async def _messages(
+        self, name: str | None, session_id: str | None, node_id: UUID | None
+    ) -> AsyncIterator[events.ConversationMessage]:
+        session = await self.session_named(name, session_id)
+        for message in await self._context(session, node_id):
+            yield _shown(message)
+
+    async def _native(
+        self, session_id: str
+    ) -> tuple[native.NativeHistory, native.NativeConversation]:
+        file = native.session_file(self.chats.environment(), Path.home(), session_id)
+        if not await asyncio.to_thread(file.exists):
+            raise NotFound(
+                f"Claude has no session {session_id}", suggestion="See claudecode.sessions_list"
+            )
+        history = await asyncio.to_thread(native.read_history, file)
+        return history, await asyncio.to_thread(native.conversation, history)
+
+    def _directory_of(self, cwd: str | None) -> str:
+        """Where a native session took place, if that is still there."""
+        return cwd if cwd and Path(cwd).is_dir() else self.directory(None)
+
+
+def _shown(message: native.NativeMessage) -> events.ConversationMessage:
+    return events.ConversationMessage(
+        role=message.role,
+        content=message.content,
+        model=message.model,
+        timestamp=message.timestamp,
+    )

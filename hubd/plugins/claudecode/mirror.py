@@ -1,0 +1,326 @@
+"""Facts into the tree and into the stream: what a running chat leaves behind.
+
+Everything a fact causes is one transaction: the blob, its node, the event about it, its node,
+and the head of the session. Knows nothing of processes and of who follows.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from pydantic_core import to_json
+
+from hubd.activation import Handle
+from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode.facts import (
+    BlockDelta,
+    BlockFinished,
+    BlockStarted,
+    Fact,
+    MessageFinished,
+    MessageStarted,
+    Passed,
+    SessionStarted,
+    Skipped,
+    ToolResult,
+    TurnResult,
+)
+from hubd.plugins.claudecode.handles import (
+    ContentRef,
+    EventRef,
+    MessageRef,
+    ThinkingRef,
+    ToolResultRef,
+    ToolUseRef,
+    TurnRef,
+)
+from hubd.storage import ids, streams, tree
+from hubd.storage.database import Tx
+from hubd.storage.tree import Place
+
+# Which message of which speaker: a subagent has messages of its own.
+MessageKey = tuple[str | None, str]
+
+# A prompt, or an answer, as it is shown in one line.
+PROMPT_SHOWN: Final = 200
+# What a tool gave is in its blob, whole; an event about it has this much of it.
+MAX_OUTPUT: Final = 64 * 1024
+
+
+@dataclass
+class OpenBlock:
+    """A block that is still growing."""
+
+    blob: bytes
+    place: Place
+    kind: str
+
+
+@dataclass
+class OpenMessage:
+    """A message that is still growing."""
+
+    blob: bytes
+    place: Place
+    data: dict[str, Any]
+    blocks: dict[int, OpenBlock] = field(default_factory=dict)
+    # The blobs of its blocks, in order of arrival.
+    block_ids: list[str] = field(default_factory=list)
+
+
+class Mirror:
+    """One turn. Its methods run inside transactions, one after the other."""
+
+    def __init__(
+        self, session: store.SessionRow, stream: int, engine: str, *, ephemeral: bool
+    ) -> None:
+        self._session = session
+        self._stream = stream
+        self._engine = engine
+        self._ephemeral = ephemeral
+        # Set by `begin`.
+        self.turn: Place
+        self._turn_blob = b""
+        self._turn: dict[str, Any] = {}
+        self._event_origin = 0
+        # Messages under way, and where calls of tools lie, by their ids.
+        self._messages: dict[MessageKey, OpenMessage] = {}
+        self._tool_uses: dict[str, Place] = {}
+        # The messages that made those calls.
+        self._callers: dict[str, Place] = {}
+        # How many durable events there are.
+        self.pushed = 0
+        # The last assistant message of the main conversation that was finished.
+        self.last_message: Place | None = None
+        # The program's own session, once it has said so.
+        self.native_id: str | None = None
+        self.result: TurnResult | None = None
+
+    def begin(self, tx: Tx, head: Place, prompt: str, index: int, now: int) -> None:
+        """The turn, the user's message and the first two events."""
+        self._event_origin = tree.origin(tx, EventRef(event_id=UUID(int=0), event_type="x").wire)
+        turn_id = ids.uuid7()
+        shown = prompt if len(prompt) <= PROMPT_SHOWN else f"{prompt[: PROMPT_SHOWN - 1]}…"
+        self._turn = {
+            "turn_id": ids.text(turn_id),
+            "index": index,
+            "session_id": ids.text(self._session.id),
+            "prompt": shown,
+            "engine": self._engine,
+            "status": "running",
+        }
+        self._turn_blob = store.add_blob(tx, head.tree, "turn", self._turn, now, complete=False)
+        reference = TurnRef(turn_id=UUID(bytes=self._turn_blob), turn_index=index)
+        self.turn = tree.append(tx, head, tree.external(tx, reference.wire), now)
+        content = [{"type": "text", "text": prompt}]
+        data = {"role": "user", "content": content, "text": shown}
+        said = store.add_blob(tx, head.tree, "message", data, now)
+        # Nothing of the conversation follows below the user's message, only events.
+        user = self._node(tx, self.turn, MessageRef(blob_id=UUID(bytes=said), role="user"), now)
+        streams.start(tx, self._stream, user, now)
+        store.add_turn(tx, self._stream, self._turn_blob, self._session.id, self._engine)
+        start = {"id": ids.text(self._session.id), "turn_position": self._at(self.turn)}
+        self.push(tx, "start", {**start, "engine": self._engine}, now)
+        self.push(tx, "user_message", {"position": self._at(user)}, now)
+
+    def push(self, tx: Tx, event_type: str, fields: dict[str, Any], now: int) -> None:
+        """One durable event."""
+        data = to_json({"type": event_type, **fields}).decode()
+        streams.push(tx, self._stream, self._event_origin, event_type, data, now)
+        self.pushed += 1
+
+    def apply(self, tx: Tx, fact: Fact, now: int) -> None:
+        """What one fact changes."""
+        match fact:
+            case SessionStarted():
+                self.native_id = fact.session_id or self.native_id
+                self._turn.update(model=fact.model, cwd=fact.cwd, native_id=self.native_id)
+                self._turn["tools"] = list(fact.tools)
+                store.grow_blob(tx, self._turn_blob, self._turn, complete=False)
+            case MessageStarted():
+                self._start_message(tx, fact, now)
+            case BlockStarted():
+                self._start_block(tx, fact, now)
+            case BlockFinished():
+                self._finish_block(tx, fact, now)
+            case MessageFinished():
+                self._finish_message(tx, fact, now)
+            case ToolResult():
+                self._tool_result(tx, fact, now)
+            case TurnResult():
+                self.result = fact
+                self.native_id = fact.session_id or self.native_id
+            case Passed():
+                fields = {"event_type": fact.event_type, "data": fact.raw}
+                self.push(tx, "passthrough", fields, now)
+            case Skipped():
+                fields = {"event_type": "unreadable", "data": {"reason": fact.reason}}
+                self.push(tx, "passthrough", fields, now)
+            case BlockDelta():
+                pass  # followers get it live; `flush` keeps the text
+
+    def flush(self, tx: Tx, texts: dict[tuple[MessageKey, int], str]) -> None:
+        """Keep the text so far of blocks that are still growing."""
+        for (key, index), text in texts.items():
+            message = self._messages.get(key)
+            block = message.blocks.get(index) if message else None
+            if block is not None:
+                data = {"block": {"type": block.kind, "text": text}, "block_index": index}
+                store.grow_blob(tx, block.blob, data, complete=False)
+
+    def end(self, tx: Tx, status: streams.Status, now: int, error: str | None = None) -> None:
+        """The turn is over: what it cost, where the session stands, the last event."""
+        usage = dict(self.result.usage) if self.result else {}
+        cost = self.result.cost_usd if self.result else None
+        self._turn.update(status=status, usage=usage, cost_usd=cost, error=error)
+        store.grow_blob(tx, self._turn_blob, self._turn, complete=True)
+        store.end_turn(tx, self._stream, usage, cost)
+        if self.last_message is not None and not self._ephemeral and self.native_id:
+            store.set_native(
+                tx,
+                self._session.key,
+                self.native_id,
+                self.last_message.key,
+                self._engine,
+                now,
+            )
+        if status == "complete":
+            head = self.last_message or self.turn
+            fields = {
+                "new_head": self._at(head),
+                "claude_session_id": self.native_id,
+                "usage": {**usage, "cost_usd": cost},
+            }
+            self.push(tx, "complete", fields, now)
+        else:
+            self.push(tx, "error", {"message": error or status, "code": status}, now)
+        streams.set_status(tx, self._stream, status, now, error)
+        store.forget_run(tx, self._stream)
+
+    def _start_message(self, tx: Tx, fact: MessageStarted, now: int) -> None:
+        above = self._tool_uses.get(fact.parent_tool_use_id or "", self.turn)
+        data: dict[str, Any] = {
+            "role": "assistant",
+            "message_id": fact.message_id,
+            "engine": self._engine,
+            "model": fact.model,
+            "text": "",
+            "blocks": [],
+        }
+        blob = store.add_blob(tx, above.tree, "message", data, now, complete=False)
+        reference = MessageRef(blob_id=UUID(bytes=blob), role="assistant")
+        # The conversation goes on below it, so it continues the turn's segment.
+        side = fact.parent_tool_use_id is not None
+        place = self._node(tx, above, reference, now, side=side)
+        key = (fact.parent_tool_use_id, fact.message_id)
+        self._messages[key] = OpenMessage(blob, place, data)
+
+    def _start_block(self, tx: Tx, fact: BlockStarted, now: int) -> None:
+        message = self._messages[(fact.parent_tool_use_id, fact.message_id)]
+        data = {"block": {"type": fact.kind, "text": ""}, "block_index": fact.index}
+        blob = store.add_blob(tx, message.place.tree, fact.kind, data, now, complete=False)
+        name = UUID(bytes=blob)
+        reference: Handle
+        if fact.kind == "thinking":
+            reference = ThinkingRef(blob_id=name, block_index=fact.index)
+        elif fact.kind == "tool_use":
+            reference = ToolUseRef(
+                blob_id=name,
+                tool_use_id=fact.tool_use_id or "",
+                tool_name=fact.tool_name or "",
+            )
+        else:
+            reference = ContentRef(blob_id=name, block_index=fact.index)
+        place = self._node(tx, message.place, reference, now)
+        message.blocks[fact.index] = OpenBlock(blob, place, fact.kind)
+        message.block_ids.append(ids.text(blob))
+        if fact.tool_use_id:
+            self._tool_uses[fact.tool_use_id] = place
+            self._callers[fact.tool_use_id] = message.place
+
+    def _finish_block(self, tx: Tx, fact: BlockFinished, now: int) -> None:
+        message = self._messages[(fact.parent_tool_use_id, fact.message_id)]
+        found = message.blocks[fact.index]
+        block = fact.block
+        text = str(block.get("text") or block.get("thinking") or "")
+        data = {"block": block, "block_index": fact.index, "finished": fact.complete}
+        common: dict[str, Any] = {
+            "block_index": fact.index,
+            "position": self._at(found.place),
+            "message_id": fact.message_id,
+        }
+        if fact.parent_tool_use_id:
+            common["parent_tool_use_id"] = fact.parent_tool_use_id
+        if not fact.complete:
+            common["complete"] = False
+        if fact.kind == "tool_use":
+            fields = {
+                "tool_use_id": block.get("id"),
+                "tool_name": block.get("name"),
+                "input": block.get("input"),
+            }
+            self.push(tx, "tool_use", {**fields, **common}, now)
+        elif fact.kind in ("thinking", "content"):
+            if fact.kind == "content" and len(message.data["text"]) < PROMPT_SHOWN:
+                message.data["text"] += text[:PROMPT_SHOWN]
+            self.push(tx, fact.kind, {"text": text, **common}, now)
+        else:
+            fields = {"event_type": f"block/{block.get('type')}", "data": block}
+            self.push(tx, "passthrough", {**fields, **common}, now)
+        store.grow_blob(tx, found.blob, data, complete=True)
+
+    def _finish_message(self, tx: Tx, fact: MessageFinished, now: int) -> None:
+        key = (fact.parent_tool_use_id, fact.message_id)
+        message = self._messages.get(key)
+        if message is None:
+            return
+        message.data.update(
+            model=fact.model,
+            uuids=list(fact.uuids),
+            usage=fact.usage,
+            stop_reason=fact.stop_reason,
+            blocks=message.block_ids,
+            finished=fact.complete,
+            native_id=self.native_id,
+            turn_index=self._turn["index"],
+        )
+        store.grow_blob(tx, message.blob, message.data, complete=True)
+        fields: dict[str, Any] = {"position": self._at(message.place)}
+        if fact.parent_tool_use_id is not None:
+            fields["parent_tool_use_id"] = fact.parent_tool_use_id
+        self.push(tx, "assistant_message", fields, now)
+        if fact.parent_tool_use_id is None and fact.complete:
+            self.last_message = message.place
+            if not self._ephemeral:
+                store.move_head(tx, self._session.key, message.place.key, now)
+
+    def _tool_result(self, tx: Tx, fact: ToolResult, now: int) -> None:
+        # Below the message that called the tool, beside the call.
+        above = self._callers.get(fact.tool_use_id, self.turn)
+        data: dict[str, Any] = {"block": fact.block, "uuid": fact.uuid}
+        extra = fact.raw.get("tool_use_result")
+        if len(fact.output_text) <= MAX_OUTPUT and extra is not None:
+            data["tool_use_result"] = extra
+        blob = store.add_blob(tx, above.tree, "tool_result", data, now)
+        reference = ToolResultRef(
+            blob_id=UUID(bytes=blob), tool_use_id=fact.tool_use_id, is_error=fact.is_error
+        )
+        place = self._node(tx, above, reference, now)
+        fields: dict[str, Any] = {
+            "tool_use_id": fact.tool_use_id,
+            "output": fact.output_text[:MAX_OUTPUT],
+            "is_error": fact.is_error,
+            "position": self._at(place),
+            "block": str(reference),
+        }
+        if len(fact.output_text) > MAX_OUTPUT:
+            fields["truncated"] = len(fact.output_text)
+        if fact.parent_tool_use_id is not None:
+            fields["parent_tool_use_id"] = fact.parent_tool_use_id
+        self.push(tx, "tool_result", fields, now)
+
+    def _node(self, tx: Tx, above: Place, handle: Handle, now: int, *, side: bool = True) -> Place:
+        return tree.append(tx, above, tree.external(tx, handle.wire), now, side=side)
+
+    def _at(self, place: Place) -> dict[str, str]:
+        return {"tree_id": ids.text(self._session.tree_id), "node_id": ids.text(place.id)}

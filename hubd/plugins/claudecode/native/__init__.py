@@ -1,0 +1,33 @@
+"""Claude's own session files: found, listed, read and written. No hub and no database here."""
+
+from hubd.plugins.claudecode.native.files import projects_directory, session_file
+from hubd.plugins.claudecode.native.history import (
+    NativeEntry,
+    NativeHistory,
+    NativeMark,
+    read_history,
+)
+from hubd.plugins.claudecode.native.listing import NativeSession, list_sessions
+from hubd.plugins.claudecode.native.messages import (
+    NativeConversation,
+    NativeMessage,
+    conversation,
+    leaves,
+)
+from hubd.plugins.claudecode.native.writing import write_session
+
+__all__ = [
+    "NativeConversation",
+    "NativeEntry",
+    "NativeHistory",
+    "NativeMark",
+    "NativeMessage",
+    "NativeSession",
+    "conversation",
+    "leaves",
+    "list_sessions",
+    "projects_directory",
+    "read_history",
+    "session_file",
+    "write_session",
+]

@@ -1,0 +1,152 @@
+"""A conversation as a session file that `claude --resume` goes on with."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from hubd.errors import Conflict, InvalidParams
+from hubd.plugins.claudecode.native.messages import NativeMessage
+
+# Nobody has paid for these tokens here.
+_NO_USAGE: Final = {
+    "input_tokens": 0,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 0,
+    "output_tokens": 0,
+}
+
+
+def write_session(
+    path: Path,
+    *,
+    session_id: str,
+    cwd: Path,
+    messages: Sequence[NativeMessage],
+    version: str,
+    now: datetime,
+    overwrite: bool = False,
+) -> str:
+    """Write a conversation as a session file; the file appears whole or not at all.
+
+    The order of the messages is that of the list, whatever their `parent_uuid` says. Ids and
+    times that a message has are kept, so that a message can be found again; the rest is made up.
+    A message of several entries has one for each block, and the last takes what is left.
+
+    `claude` leaves thoughts of another model than its own out, and what has no model.
+
+    Args:
+        path: Where to; directories that are missing are made. See `session_file`.
+        session_id: The id that `--resume` will be given.
+        cwd: Where the conversation takes place.
+        messages: At least one.
+        version: The version of `claude` that the entries shall carry.
+        now: When messages were said that have no time of their own.
+        overwrite: Replace a file that is there.
+
+    Returns:
+        The id of the last entry.
+
+    Raises:
+        Conflict: The file exists.
+        InvalidParams: There is no message, an id is used twice, or content is not JSON.
+        OSError: It cannot be written; nothing is left behind.
+    """
+    frame = {
+        "userType": "external",
+        "entrypoint": "hubd",
+        "cwd": str(cwd),
+        "sessionId": session_id,
+        "version": version,
+    }
+    entries: list[dict[str, Any]] = []
+    for message in messages:
+        for entry in _entries(message, _timestamp(now)):
+            before = entries[-1]["uuid"] if entries else None
+            entries.append({"parentUuid": before, "isSidechain": False, **entry, **frame})
+    if not entries:
+        raise InvalidParams("a session needs at least one message")
+    if len({entry["uuid"] for entry in entries}) < len(entries):
+        raise InvalidParams("two entries of a session cannot have the same id")
+    _write(path, _encoded(entries), overwrite=overwrite)
+    last: str = entries[-1]["uuid"]
+    return last
+
+
+def _entries(message: NativeMessage, now: str) -> Iterator[dict[str, Any]]:
+    """The entries of one message, without their place in the file."""
+    identity = message.message_id or f"msg_{uuid4().hex[:24]}"
+    for uuid, blocks in _parts(message):
+        entry = {"uuid": uuid, "timestamp": message.timestamp or now}
+        if message.role == "user":
+            yield {"type": "user", "message": {"role": "user", "content": blocks}, **entry}
+            continue
+        said = {
+            "id": identity,
+            "type": "message",
+            "role": "assistant",
+            "content": blocks,
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": _NO_USAGE,
+        }
+        if message.model is not None:
+            said["model"] = message.model
+        flags = {"isApiErrorMessage": True} if message.is_api_error else {}
+        yield {"type": "assistant", "message": said, **flags, **entry}
+
+
+def _parts(message: NativeMessage) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The ids of a message's entries, each with its blocks."""
+    blocks = message.content
+    uuids = message.uuids
+    if not uuids:
+        # As `claude` does it: the assistant's blocks one by one, what the user says at once.
+        count = len(blocks) if message.role == "assistant" else 1
+        uuids = tuple(str(uuid4()) for _ in range(max(1, count)))
+    for position, uuid in enumerate(uuids[:-1]):
+        yield uuid, blocks[position : position + 1]
+    yield uuids[-1], blocks[len(uuids) - 1 :]
+
+
+def _encoded(entries: list[dict[str, Any]]) -> bytes:
+    try:
+        lines = [json.dumps(entry, allow_nan=False) for entry in entries]
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise InvalidParams(f"a message cannot be written as JSON: {problem}") from None
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _timestamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Not *.jsonl: `claude` would take it for a session.
+    beside = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if overwrite:
+            beside.replace(path)
+        else:
+            # Unlike a rename, a link fails if somebody else was faster.
+            path.hardlink_to(beside)
+    except FileExistsError:
+        raise Conflict(f"the session file exists already: {path}") from None
+    finally:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

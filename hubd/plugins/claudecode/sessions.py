@@ -1,0 +1,334 @@
+"""claudecode: sessions: making, finding, branching and removing them."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from hubd.activation import Conflict, InvalidParams, method
+from hubd.activation.params import TreeId
+from hubd.plugins.claudecode import events, store
+from hubd.plugins.claudecode.base import (
+    LIST_NAMES,
+    ClaudeBase,
+    Name,
+    SessionId,
+    now,
+    position,
+    reference,
+)
+from hubd.plugins.claudecode.handles import VERSION
+from hubd.storage import ids, references, streams, tree, walk
+from hubd.storage.database import Tx
+
+WHICH = ("name", "session_id")
+
+
+class Sessions(ClaudeBase, version=VERSION):
+    """Methods about sessions."""
+
+    @method(streaming=False, needs_context=True)
+    async def create(
+        self,
+        name: Name,
+        working_dir: str | None = None,
+        model: str | None = None,
+        system_prompt: str | None = None,
+        mcp_config: dict[str, Any] | None = None,
+        loopback_enabled: bool = False,
+        allowed_tools: list[str] | None = None,
+        disallowed_tools: list[str] | None = None,
+        permission_mode: str | None = None,
+        tree_id: TreeId | None = None,
+        node_id: UUID | None = None,
+    ) -> AsyncIterator[events.Created]:
+        """Make a session, on a tree of its own or at a node of an existing one.
+
+        Args:
+            name: What to call it.
+            working_dir: Where the agent works; the caller's directory unless said otherwise.
+            model: Which model; `offline` for the offline agent.
+            system_prompt: Told to the agent after its own.
+            mcp_config: More MCP servers, as `claude` takes them.
+            loopback_enabled: Route the agent's permission questions to whoever should decide.
+            allowed_tools: Tools that need no permission.
+            disallowed_tools: Tools that are never permitted.
+            permission_mode: The agent's permission mode.
+            tree_id: Begin on this tree.
+            node_id: Begin at this node of it; its root unless said otherwise.
+        """
+        options = options_text(
+            model=model,
+            system_prompt=system_prompt,
+            mcp_config=mcp_config,
+            loopback_enabled=loopback_enabled or None,
+            allowed_tools=allowed_tools,
+            disallowed_tools=disallowed_tools,
+            permission_mode=permission_mode,
+        )
+        if node_id is not None and tree_id is None:
+            raise InvalidParams("node_id needs tree_id")
+        session = await self.make_session(
+            name, self.directory(working_dir), options, tree_id=tree_id, node_id=node_id
+        )
+        yield events.Created(
+            id=ids.text(session.id),
+            name=session.name,
+            head=position(session.tree_id, session.head_id),
+            handle=reference(session),
+        )
+
+    @method(streaming=False, read_only=True, one_of=WHICH, completes=LIST_NAMES)
+    async def get(
+        self, name: Name | None = None, session_id: SessionId | None = None
+    ) -> AsyncIterator[events.SessionData]:
+        """Look at a session.
+
+        Args:
+            name: Its name.
+            session_id: Its id.
+        """
+        session = await self.session_named(name, session_id)
+        yield events.SessionData(
+            session=await self.info(session),
+            options=json.loads(session.options),
+            handle=reference(session),
+        )
+
+    @method(name="list", read_only=True, render="table")
+    async def list_sessions(self) -> AsyncIterator[events.SessionList]:
+        """List all sessions, in pages."""
+        after = 0
+        while True:
+            page = await store.page_of_sessions(self.db, after)
+            if page or not after:
+                yield events.SessionList(sessions=[await self.info(entry) for entry in page])
+            if len(page) < 500:
+                return
+            after = page[-1].key
+
+    @method(streaming=False, destructive=True, one_of=WHICH, completes=LIST_NAMES)
+    async def delete(
+        self, name: Name | None = None, session_id: SessionId | None = None
+    ) -> AsyncIterator[events.Deleted]:
+        """Remove a session; its tree stays for as long as anybody holds it.
+
+        Args:
+            name: Its name.
+            session_id: Its id.
+        """
+        session = await self.session_named(name, session_id)
+        newest = await streams.newest(self.db, session.id)
+        if newest is not None and newest.status in streams.OPEN:
+            raise Conflict(
+                f"session '{session.name}' is busy", suggestion="Cancel its chat: claudecode.cancel"
+            )
+
+        def delete(tx: Tx) -> None:
+            store.delete_session(tx, session)
+            held = tree.find(tx, ids.text(session.tree_id))
+            references.release(tx, held, store.owner_of(session.id), 1, now())
+
+        await self.db.transaction(delete)
+        yield events.Deleted(id=ids.text(session.id), name=session.name)
+
+    @method(streaming=False, one_of=WHICH, completes=LIST_NAMES)
+    async def fork(
+        self,
+        new_name: Name,
+        name: Name | None = None,
+        session_id: SessionId | None = None,
+        at: UUID | None = None,
+    ) -> AsyncIterator[events.Forked]:
+        """Make a session that goes on from where another one stands, or stood. Copies nothing.
+
+        Args:
+            new_name: What to call it.
+            name: The session to fork.
+            session_id: The same, by its id.
+            at: A node of its tree, for example an earlier message; where it stands unless said
+                otherwise.
+        """
+        source = await self.session_named(name, session_id)
+
+        def fork(tx: Tx) -> store.SessionRow:
+            held = tree.find(tx, ids.text(source.tree_id))
+            head = tree.place(tx, held, at.bytes if at else source.head_id)
+            made = store.create_session(
+                tx,
+                name=new_name,
+                head=head,
+                working_dir=source.working_dir,
+                options=source.options,
+                now=now(),
+                engine=source.engine,
+            )
+            references.claim(tx, held, store.owner_of(made.id), 1, now())
+            return made
+
+        made = await self.db.transaction(fork)
+        yield events.Forked(
+            id=ids.text(made.id),
+            name=made.name,
+            head=position(made.tree_id, made.head_id),
+            handle=reference(made),
+        )
+
+    @method(streaming=False, one_of=WHICH, completes=LIST_NAMES)
+    async def set_head(
+        self, node_id: UUID, name: Name | None = None, session_id: SessionId | None = None
+    ) -> AsyncIterator[events.HeadSet]:
+        """Let a session stand at another node of its tree; its next chat goes on from there.
+
+        Args:
+            node_id: The node.
+            name: The session.
+            session_id: The same, by its id.
+        """
+        session = await self.session_named(name, session_id)
+        newest = await streams.newest(self.db, session.id)
+        if newest is not None and newest.status in streams.OPEN:
+            raise Conflict(f"session '{session.name}' is busy", suggestion="Wait for its chat")
+
+        def move(tx: Tx) -> bytes:
+            held = tree.find(tx, ids.text(session.tree_id))
+            head = tree.place(tx, held, node_id.bytes)
+            store.move_head(tx, session.key, head.key, now())
+            return head.id
+
+        head_id = await self.db.transaction(move)
+        yield events.HeadSet(id=ids.text(session.id), head=position(session.tree_id, head_id))
+
+    @method(streaming=False, read_only=True, one_of=WHICH, completes=LIST_NAMES)
+    async def get_tree(
+        self, name: Name | None = None, session_id: SessionId | None = None
+    ) -> AsyncIterator[events.TreeOf]:
+        """Where the conversation of a session lies.
+
+        Args:
+            name: The session.
+            session_id: The same, by its id.
+        """
+        session = await self.session_named(name, session_id)
+        yield events.TreeOf(tree_id=ids.text(session.tree_id), head=ids.text(session.head_id))
+
+    @method(streaming=False, read_only=True, one_of=WHICH, completes=LIST_NAMES)
+    async def list_branches(
+        self,
+        name: Name | None = None,
+        session_id: SessionId | None = None,
+        node_id: UUID | None = None,
+    ) -> AsyncIterator[events.Branches]:
+        """List the turns in which the conversation went on below a node.
+
+        Args:
+            name: The session.
+            session_id: The same, by its id.
+            node_id: The node; where the session stands unless said otherwise.
+        """
+        session = await self.session_named(name, session_id)
+        held = await tree.look_up(self.db, ids.text(session.tree_id))
+        place = await tree.look_up_place(
+            self.db, held, node_id.bytes if node_id else session.head_id
+        )
+        context = self.chats.context
+        standing = [
+            entry
+            for entry in await store.page_of_sessions(self.db, 0, 10_000)
+            if entry.tree == session.tree
+        ]
+        found = []
+        for child in await context.children(await walk.node(self.db, place)):
+            handle = context.own(child)
+            if handle is not None and handle.method not in ("turn", "message"):
+                continue  # blocks are no branches
+            blob = await context.blob(handle)
+            data = blob.data if blob else {}
+            found.append(
+                events.Branch(
+                    node_id=ids.text(child.id),
+                    turn_index=data.get("index"),
+                    summary=data.get("prompt") or data.get("text") or child.text or "",
+                    handle=child.handle,
+                    sessions=[entry.name for entry in standing if entry.head == child.key],
+                )
+            )
+        yield events.Branches(tree_id=ids.text(held.id), node_id=ids.text(place.id), branches=found)
+
+    @method(streaming=False, read_only=True, completes=LIST_NAMES)
+    async def usage(
+        self, name: Name | None = None, session_id: SessionId | None = None
+    ) -> AsyncIterator[events.Usage]:
+        """What chats have cost, of one session or of all.
+
+        Args:
+            name: The session.
+            session_id: The same, by its id.
+        """
+        wanted = None
+        if name is not None or session_id is not None:
+            wanted = (await self.session_named(name, session_id)).id
+        rows = [
+            events.UsageRow(**{**row, "session_id": ids.text(row["session_id"])})
+            for row in await store.turns(self.db, wanted)
+        ]
+        yield events.Usage(
+            sessions=rows,
+            cost_usd=sum(row.cost_usd or 0.0 for row in rows),
+            turns=sum(row.turns for row in rows),
+        )
+
+    async def make_session(
+        self,
+        name: str,
+        working_dir: str,
+        options: str,
+        *,
+        tree_id: str | None = None,
+        node_id: UUID | None = None,
+    ) -> store.SessionRow:
+        """A session that holds its tree.
+
+        Raises:
+            Conflict: The name is taken.
+        """
+
+        def create(tx: Tx) -> store.SessionRow:
+            session_id = ids.uuid4()
+            owner = store.owner_of(session_id)
+            if tree_id is None:
+                held = tree.create(tx, owner, now())
+            else:
+                held = tree.writable(tx, tree_id)
+                references.claim(tx, held, owner, 1, now())
+            return store.create_session(
+                tx,
+                name=name,
+                head=tree.place(tx, held, node_id.bytes if node_id else None),
+                working_dir=working_dir,
+                options=options,
+                now=now(),
+                session_id=session_id,
+            )
+
+        return await self.db.transaction(create)
+
+    def directory(self, given: str | None) -> str:
+        """Where an agent works: as given, else the caller's directory, else the user's home.
+
+        Raises:
+            InvalidParams: It is no directory.
+        """
+        here = Path(self.host.context.cwd or Path.home())
+        wanted = here / Path(given).expanduser() if given else here
+        if not wanted.is_dir():
+            raise InvalidParams(
+                f"{wanted} is no directory", suggestion="Choose another working_dir"
+            )
+        return str(wanted.resolve())
+
+
+def options_text(**options: Any) -> str:
+    """What a session tells the program, as it is stored."""
+    return json.dumps({name: value for name, value in options.items() if value is not None})

@@ -1,0 +1,142 @@
+"""What the tests of session files are made of: recorded files, entries, messages, content."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from hubd.plugins.claudecode.native import NativeHistory, NativeMessage
+from hubd.plugins.claudecode.native.history import read_lines
+
+Block = dict[str, Any]
+Entry = dict[str, Any]
+
+# Files that claude 2.1.325 has written, without the contents of its prompts and tool schemas.
+RECORDED: Final = Path(__file__).parent / "native"
+
+SESSION: Final = "11111111-2222-4333-8444-555555555555"
+MODEL: Final = "claude-opus-5-5"
+
+# A picture of one pixel.
+PNG: Final = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+IMAGE: Final = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/png", "data": PNG},
+}
+THOUGHT: Final = {"type": "thinking", "thinking": "hm", "signature": "ZmFrZSBzaWduYXR1cmU="}
+
+
+def text(words: str) -> Block:
+    """A text block."""
+    return {"type": "text", "text": words}
+
+
+def call(key: str) -> Block:
+    """A call of a tool."""
+    return {"type": "tool_use", "id": f"toolu_{key}", "name": "Bash", "input": {"command": key}}
+
+
+def result(key: str, content: object = "out") -> Block:
+    """What the call gave."""
+    return {"type": "tool_result", "tool_use_id": f"toolu_{key}", "content": content}
+
+
+def user(*content: Block, **more: Any) -> NativeMessage:
+    """A message of the user."""
+    return NativeMessage(role="user", content=list(content), **more)
+
+
+def assistant(*content: Block, **more: Any) -> NativeMessage:
+    """A message of the assistant."""
+    return NativeMessage(role="assistant", content=list(content), **{"model": MODEL, **more})
+
+
+def entry(uuid: str, parent: str | None, content: list[Block] | str, **more: Any) -> Entry:
+    """A line of a file: of the user, or of the assistant if it is given a message's `id`."""
+    role = "assistant" if "id" in more else "user"
+    message = {"role": role, "content": content}
+    if role == "assistant":
+        message |= {"id": more.pop("id"), "model": MODEL}
+    known = {"isSidechain": False, "timestamp": "2026-01-01T00:00:00.000Z", "sessionId": SESSION}
+    return {"parentUuid": parent, "type": role, "message": message, "uuid": uuid, **known, **more}
+
+
+def attachment(uuid: str, parent: str | None) -> Entry:
+    """A line that stands in the chain and says nothing."""
+    attached = {"type": "date", "date": "2026-01-01"}
+    known = {"isSidechain": False, "timestamp": "2026-01-01T00:00:00.000Z", "sessionId": SESSION}
+    return {"parentUuid": parent, "type": "attachment", "attachment": attached, "uuid": uuid, **known}
+
+
+def mark(uuid: str | None, **more: Any) -> Entry:
+    """The line with which claude says where it stands."""
+    return {"type": "last-prompt", "leafUuid": uuid, "sessionId": SESSION, **more}
+
+
+def encoded(*lines: Entry) -> bytes:
+    """The lines as a file has them."""
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def history_of(*lines: Entry) -> NativeHistory:
+    """The lines as they are read."""
+    return read_lines(encoded(*lines).splitlines(keepends=True))
+
+
+# JSON as deep as the input of a tool may be, with characters that are hard to write.
+_TEXT: Final = st.text(max_size=12)
+_JSON: Final = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+_IDS: Final = st.integers(0, 5).map(str)
+_SAID: Final = st.one_of(
+    _TEXT.map(text),
+    st.just(THOUGHT),
+    st.builds(lambda key, given: {**call(key), "input": given}, _IDS, _JSON),
+)
+_ASKED: Final = st.one_of(_TEXT.map(text), st.just(IMAGE), st.builds(result, _IDS, _JSON))
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[NativeMessage]:
+    """Messages with all their facts, as they could come from a file; results are not in a row."""
+    messages: list[NativeMessage] = []
+    for number in range(draw(st.integers(1, 6))):
+        role = draw(st.sampled_from(["user", "assistant"]))
+        content = draw(st.lists(_SAID if role == "assistant" else _ASKED, min_size=1, max_size=4))
+        entries = draw(st.integers(1, len(content)))
+        uuids = tuple(f"{number}-{part}" for part in range(entries))
+        only_results = role == "user" and all(each["type"] == "tool_result" for each in content)
+        if role == "user" and not only_results:
+            uuids = uuids[:1]
+        facts: dict[str, Any] = {
+            "timestamp": draw(st.sampled_from(["2026-01-01T00:00:00.000Z", "2020-01-01"])),
+            "parent_uuid": messages[-1].uuids[-1] if messages else None,
+            "uuids": uuids,
+        }
+        if role == "user":
+            messages.append(user(*content, **facts))
+            continue
+        facts |= {"message_id": f"msg_{number}", "model": draw(st.sampled_from([MODEL, None]))}
+        messages.append(assistant(*content, **facts, is_api_error=draw(st.booleans())))
+    for before, after in pairwise(messages):
+        if is_only_results(before) and is_only_results(after):
+            after.content.insert(0, text("and"))
+    return relinked(messages)
+
+
+def is_only_results(message: NativeMessage) -> bool:
+    """Whether reading would join it to another of its kind."""
+    is_user = message.role == "user"
+    return is_user and all(block["type"] == "tool_result" for block in message.content)
+
+
+def relinked(messages: list[NativeMessage]) -> list[NativeMessage]:
+    """The messages with one entry for whatever the user says beside results."""
+    return messages
