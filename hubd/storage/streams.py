@@ -4,6 +4,7 @@ An event is a row, a node in lane `events`, and the moved head of its stream, in
 transaction. Functions that take `tx` compose with what else a plugin writes in it.
 """
 
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from hubd.errors import Ambiguous, CursorExpired, InvalidParams, NotFound
@@ -58,6 +59,13 @@ class EventRow(NamedTuple):
     data: str
 
 
+class Page(NamedTuple):
+    """Some events, and the seq of the one after them."""
+
+    events: Sequence[EventRow]
+    next_seq: int
+
+
 class Consumer(NamedTuple):
     """A named position: the next seq that its owner wants."""
 
@@ -106,7 +114,8 @@ def push(tx: Tx, stream: int, origin: int, event_type: str, data: str, now: int)
         now: When, in seconds.
     """
     execute = tx.raw.execute
-    tree, anchor, segment, depth, seq = execute(_ADVANCE, (stream,)).fetchone()
+    tree, anchor, segment, depth, seq = execute(_HEAD, (stream,)).fetchone()
+    depth += 1
     node_id = ids.uuid7()
     meta = f"{ids.text(node_id)}:{event_type}"
     if segment is None:
@@ -121,6 +130,8 @@ def push(tx: Tx, stream: int, origin: int, event_type: str, data: str, now: int)
     else:
         key = execute(_NODE, (node_id, tree, segment, depth, EVENTS, origin, meta, now)).lastrowid
     execute(_EVENT, (key, stream, seq, event_type, data))
+    # Two statements: UPDATE … RETURNING would take three times as long as both.
+    execute(_MOVE, (depth, seq + 1, stream))
     tx.topics.append(("stream", stream))
     return Place(key, node_id, tree, segment, depth, EVENTS)
 
@@ -253,6 +264,27 @@ def set_position(tx: Tx, stream: int, consumer: str, seq: int, now: int) -> None
     )
 
 
+def take(tx: Tx, stream: int, consumer: str, limit: int, now: int) -> Page:
+    """The next events of a consumer, which has read them from now on.
+
+    Raises:
+        CursorExpired: Some of them were removed.
+    """
+    start = position(tx, stream, consumer)
+    row = by_key(tx, stream)
+    if start < row.first_seq:
+        raise expired(row)
+    rows = tx.raw.execute(_EVENTS, (stream, start, limit)).fetchall()
+    found = page_of([EventRow._make(entry) for entry in rows], start)
+    set_position(tx, stream, consumer, found.next_seq, now)
+    return found
+
+
+def page_of(found: Sequence[EventRow], start: int) -> Page:
+    """Events that were read from a seq on."""
+    return Page(found, found[-1].seq + 1 if found else start)
+
+
 def forget(tx: Tx, stream: int, consumer: str) -> bool:
     """Delete a consumer; whether it was there."""
     sql = "DELETE FROM chat_consumers WHERE stream = ? AND name = ?"
@@ -273,26 +305,40 @@ async def position_of(db: Database, stream: int, consumer: str) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-async def ended_before(db: Database, moment: int) -> list[StreamRow]:
-    """Streams whose events retention may remove."""
-    sql = f"{_STREAM} WHERE s.ended_at < ? AND s.first_seq < s.next_seq ORDER BY s.key LIMIT 500"
-    return [StreamRow._make(row) for row in await db.fetch_rows(sql, moment)]
+async def ended_before(db: Database, moment: int, after: int = 0) -> list[StreamRow]:
+    """Streams that ended before a moment and have events still, in the order of their keys.
+
+    Args:
+        db: The database.
+        moment: In seconds.
+        after: Only streams with a larger key than this.
+    """
+    rows = await db.fetch_rows(_ENDED, moment, after)
+    return [StreamRow._make(row) for row in rows]
 
 
-def remove_events(tx: Tx, stream: int) -> bool:
-    """Remove some events of a stream that has ended; whether more are left.
+async def count(db: Database, stream: int) -> int:
+    """How many events a stream still has."""
+    [(found,)] = await db.fetch_rows("SELECT count(*) FROM chat_events WHERE stream = ?", stream)
+    return int(found)
+
+
+def remove_events(tx: Tx, stream: int) -> int:
+    """Remove some events of a stream that has ended; how many. None are left when it is 0.
 
     The stream itself stays, so that positions in it are known to have expired. The newest go
-    first: the chain below the user's message is whole at every moment.
+    first: the chain below the user's message is whole at every moment. A node that somebody has
+    built upon stays, and with it the chain that leads to it.
     """
-    sql = "SELECT key FROM chat_events WHERE stream = ? ORDER BY seq DESC LIMIT ?"
-    keys = tx.raw.execute(sql, (stream, EVENTS_AT_ONCE)).fetchall()
+    # Keys of nodes that are gone may come again: the segment must not outlive its first node.
     tx.raw.execute(
         "UPDATE chat_streams SET first_seq = next_seq, segment = NULL WHERE key = ?", (stream,)
     )
+    sql = "SELECT key FROM chat_events WHERE stream = ? ORDER BY seq DESC LIMIT ?"
+    keys = tx.raw.execute(sql, (stream, EVENTS_AT_ONCE)).fetchall()
     tx.raw.executemany("DELETE FROM chat_events WHERE key = ?", keys)
-    tx.raw.executemany("DELETE FROM arbor_nodes WHERE key = ?", keys)
-    return len(keys) == EVENTS_AT_ONCE
+    tx.raw.executemany(_REMOVE_NODE, keys)
+    return len(keys)
 
 
 _STREAM: Final = """
@@ -302,10 +348,8 @@ _STREAM: Final = """
         LEFT JOIN arbor_nodes AS r ON r.key = s.segment
         LEFT JOIN arbor_nodes AS h ON h.segment = s.segment AND h.depth = s.depth
 """
-_ADVANCE: Final = """
-    UPDATE chat_streams SET depth = depth + 1, next_seq = next_seq + 1 WHERE key = ?
-    RETURNING tree, anchor, segment, depth, next_seq - 1
-"""
+_HEAD: Final = "SELECT tree, anchor, segment, depth, next_seq FROM chat_streams WHERE key = ?"
+_MOVE: Final = "UPDATE chat_streams SET depth = ?, next_seq = ? WHERE key = ?"
 _NODE: Final = """
     INSERT INTO arbor_nodes (id, tree, segment, depth, lane, origin, meta, created_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -326,4 +370,15 @@ _EVENTS: Final = """
 _ONE_EVENT: Final = """
     SELECT e.seq, n.id, n.created_at, e.event_type, e.event_data
     FROM arbor_nodes AS n JOIN chat_events AS e ON e.key = n.key WHERE n.id = ?
+"""
+_ENDED: Final = f"""
+    {_STREAM} WHERE s.ended_at < ? AND s.key > ?
+        AND EXISTS (SELECT 1 FROM chat_events AS e WHERE e.stream = s.key)
+    ORDER BY s.key LIMIT 500
+"""
+_REMOVE_NODE: Final = """
+    DELETE FROM arbor_nodes AS n WHERE n.key = ?
+        AND NOT EXISTS (SELECT 1 FROM arbor_nodes AS b WHERE b.parent = n.key)
+        AND NOT EXISTS (
+            SELECT 1 FROM arbor_nodes AS f WHERE f.segment = n.segment AND f.depth = n.depth + 1)
 """

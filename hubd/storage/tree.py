@@ -134,7 +134,7 @@ def create(
     tx.raw.execute("INSERT INTO arbor_owners (tree, owner, count) VALUES (?, ?, 1)", (tree, owner))
     if state != "importing":
         record(tx, tree_id, "created", now, owner, 1)
-    owners = json.dumps({owner: 1})
+    owners = json.dumps({owner: 1}, ensure_ascii=False, separators=(",", ":"))
     return TreeRow(tree, tree_id, owner, metadata, state, now, born, root, root_id, 1, owners)
 
 

@@ -26,9 +26,7 @@ NODE = (
     "INSERT INTO arbor_nodes (id, tree, segment, depth, lane, origin, meta, created_at) "
     "VALUES (?, ?, ?, ?, 1, ?, ?, ?)"
 )
-EVENT = (
-    "INSERT INTO chat_events (key, stream, seq, event_type, event_data) VALUES (?, ?, ?, ?, ?)"
-)
+EVENT = "INSERT INTO chat_events (key, stream, seq, event_type, event_data) VALUES (?, ?, ?, ?, ?)"
 HEAD = "UPDATE chat_streams SET depth = ?, next_seq = ? WHERE key = ?"
 
 
