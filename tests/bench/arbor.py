@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hubd.plugins.arbor.drawing import Limits, drawing
-from hubd.storage import tree, walk
+from hubd.storage import ids, tree, walk
 from hubd.storage.database import Database, Tx
 from hubd.storage.tree import Place, TreeRow
 from hubd.wire.handle import parse
