@@ -157,24 +157,46 @@ class Words(Human):
 
 
 class Chat(Human):
-    """A conversation as it is written: deltas join up, everything else is a line."""
+    """A conversation as it is written: deltas join up, everything else is a line.
+
+    A block comes as `x_start`, `x_delta`… and `x_end`, and then whole as `x`; who has seen it grow
+    does not see it again.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._in_text = False
+        # The kind of the block that was shown piece by piece, until it comes whole.
+        self._streamed = ""
 
     def event(self, content: Any) -> None:
         """Text goes on where it stopped; other events are a dim line."""
         event = content.get("event", content) if isinstance(content, dict) else content
         kind = str(event.get("type", "")) if isinstance(event, dict) else ""
-        text = text_of(event)
-        if text is not None and ("delta" in kind or "content" in kind):
+        name, _, phase = kind.rpartition("_")
+        text = text_of(event) if not _said(event) else None
+        if phase == "delta" and text is not None:
             # The terminal breaks the lines: only it knows where the text before has ended.
-            self.show(Text(clean(text)), end="" if "delta" in kind else "\n", soft_wrap=True)
-            self._in_text = "delta" in kind
+            style = "" if name == "content" or not name else "dim"
+            self.show(Text(clean(text), style=style), end="", soft_wrap=True)
+            self._in_text, self._streamed = True, name
+        elif (phase in ("start", "delta") and name) or kind in _SILENT:
             return
-        self.pause()
-        self.show(Text(f"· {clean(kind)} {short(event)}", style="dim"))
+        elif phase == "end" and name:
+            self.pause()
+        elif kind == self._streamed:
+            self.pause()
+            self._streamed = ""
+        elif "content" in kind and text is not None:
+            self.pause()
+            self.show(Text(clean(text)), soft_wrap=True)
+        elif said := _said(event):
+            self.pause()
+            self.show(Text(clean(said)), soft_wrap=True)
+        else:
+            self.pause()
+            fields = {key: value for key, value in event.items() if key not in _PLACES}
+            self.show(Text(f"· {clean(kind)} {short(fields)}".rstrip(), style="dim"))
 
     def pause(self) -> None:
         """End the line."""
@@ -182,6 +204,27 @@ class Chat(Human):
         if self._in_text:
             self.console.print()
             self._in_text = False
+
+
+# What a program says that is meant for programs.
+_SILENT = ("passthrough", "user_message", "assistant_message")
+# Where an event lies: of no use on a line for people.
+_PLACES = frozenset(
+    (
+        *("position", "turn_position", "new_head", "handle", "block", "block_index"),
+        *("message_id", "tool_use_id", "id", "seq", "node_id", "timestamp"),
+    )
+)
+
+
+def _said(event: Any) -> str:
+    """A whole message: who says it, and the text of its blocks."""
+    blocks = event.get("content") if isinstance(event, dict) else None
+    if not isinstance(blocks, list) or "role" not in event:
+        return ""
+    parts = [block for block in blocks if isinstance(block, dict)]
+    texts = [str(block.get("text") or short(block)) for block in parts]
+    return f"{event['role']}: " + "\n".join(texts)
 
 
 class Branches(Human):
@@ -197,7 +240,11 @@ class Branches(Human):
         top = Tree(Text(clean(str(content.get("tree_id", "")))))
         branches: dict[str | None, Tree] = {None: top}
         for node in nodes:
-            label = node.get("summary") or text_of(node.get("data", {})) or node.get("id", "")
+            label = node.get("summary") or text_of(node.get("data", {}))
+            if not label and node.get("parent") is None:
+                branches[node.get("id")] = top  # a root that says nothing is the tree itself
+                continue
+            label = label or node.get("id", "")
             above = branches.get(node.get("parent"), top)
             branches[node.get("id")] = above.add(Text(clean(str(label)).replace("\n", "↵")))
         self.show(top)
