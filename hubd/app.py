@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, Final
 
 from hubd import __version__, instance, log, token
+from hubd.activation.described import DESCRIBED
 from hubd.config import Settings, read_file
 from hubd.errors import InvalidParams, StartupFailed
 from hubd.plexus.builtin import build_hub
@@ -105,6 +106,7 @@ class _Daemon:
                 port,
                 extra={"pid": os.getpid(), "plexus_hash": hub.hash},
             )
+            await asyncio.to_thread(DESCRIBED.save)
             if self._detached:
                 _leave_the_terminal()
             await self._stop.wait()

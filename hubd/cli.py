@@ -56,9 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    settings = _settings(arguments)
+    # Before anything that describes itself is imported.
+    from hubd.activation.described import DESCRIBED
+
+    DESCRIBED.open(Path(settings.paths.cache) / "schemas.json")
     from hubd import app
 
-    settings = _settings(arguments)
     if settings.plugins:
         # As with `python -m`: plugins may lie in the directory the command was given in.
         sys.path.insert(0, str(Path.cwd()))

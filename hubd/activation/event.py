@@ -17,6 +17,8 @@ class Event(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
+        # Most events are never sent by this process.
+        defer_build=True,
         # What has a default is always there when it is sent, and the schema says so.
         json_schema_serialization_defaults_required=True,
     )

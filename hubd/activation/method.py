@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapte
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
+from hubd.activation.described import DESCRIBED
 from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import HANDLE_SCHEMA, Handle, handle_types
 from hubd.wire.schema import JsonSchema
@@ -163,15 +164,28 @@ class Method:
     @cached_property
     def params_schema(self) -> JsonSchema:
         """The parameters as JSON Schema."""
-        schema = json_schema(self.params, "validation")
-        if self.one_of:
-            schema["oneOf"] = [{"required": [name]} for name in self.one_of]
-        return schema
+        return DESCRIBED.schema(self._module, f"{self._title}.params", self._describe_params)
 
     @cached_property
     def returns_schema(self) -> JsonSchema:
         """The events as JSON Schema."""
-        return events_schema(self.events)
+        return DESCRIBED.schema(
+            self._module, f"{self._title}.returns", lambda: events_schema(self.events)
+        )
+
+    @property
+    def _module(self) -> str:
+        return self.function.__module__
+
+    @property
+    def _title(self) -> str:
+        return self.function.__qualname__
+
+    def _describe_params(self) -> JsonSchema:
+        schema = json_schema(self.params, "validation")
+        if self.one_of:
+            schema["oneOf"] = [{"required": [name]} for name in self.one_of]
+        return schema
 
     @cached_property
     def produces(self) -> tuple[type[Handle], ...]:
@@ -192,7 +206,10 @@ class Resolver:
     @cached_property
     def resolve_schema(self) -> JsonSchema:
         """The resolved data as JSON Schema."""
-        return events_schema(self.events)
+        function = self.function
+        return DESCRIBED.schema(
+            function.__module__, f"{function.__qualname__}.data", lambda: events_schema(self.events)
+        )
 
 
 def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> Method:
@@ -224,7 +241,10 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
     try:
         params = create_model(
             f"{owner}_{name}",
-            __config__=ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=()),
+            # Built when the first call needs it: most methods are never called.
+            __config__=ConfigDict(
+                extra="forbid", allow_inf_nan=False, protected_namespaces=(), defer_build=True
+            ),
             **fields,
         )
     except PydanticUserError as error:
