@@ -1,7 +1,6 @@
 """What the tests of session files are made of: recorded files, entries, messages, content."""
 
 import json
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +20,8 @@ MODEL: Final = "claude-opus-5-5"
 
 # A picture of one pixel.
 PNG: Final = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 IMAGE: Final = {
     "type": "image",
@@ -69,7 +69,13 @@ def attachment(uuid: str, parent: str | None) -> Entry:
     """A line that stands in the chain and says nothing."""
     attached = {"type": "date", "date": "2026-01-01"}
     known = {"isSidechain": False, "timestamp": "2026-01-01T00:00:00.000Z", "sessionId": SESSION}
-    return {"parentUuid": parent, "type": "attachment", "attachment": attached, "uuid": uuid, **known}
+    return {
+        "parentUuid": parent,
+        "type": "attachment",
+        "attachment": attached,
+        "uuid": uuid,
+        **known,
+    }
 
 
 def mark(uuid: str | None, **more: Any) -> Entry:
@@ -90,7 +96,11 @@ def history_of(*lines: Entry) -> NativeHistory:
 # JSON as deep as the input of a tool may be, with characters that are hard to write.
 _TEXT: Final = st.text(max_size=12)
 _JSON: Final = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _TEXT,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
     max_leaves=6,
 )
@@ -105,38 +115,30 @@ _ASKED: Final = st.one_of(_TEXT.map(text), st.just(IMAGE), st.builds(result, _ID
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[NativeMessage]:
-    """Messages with all their facts, as they could come from a file; results are not in a row."""
+    """Messages with all their facts, as reading a file would give them."""
     messages: list[NativeMessage] = []
     for number in range(draw(st.integers(1, 6))):
-        role = draw(st.sampled_from(["user", "assistant"]))
-        content = draw(st.lists(_SAID if role == "assistant" else _ASKED, min_size=1, max_size=4))
-        entries = draw(st.integers(1, len(content)))
-        uuids = tuple(f"{number}-{part}" for part in range(entries))
-        only_results = role == "user" and all(each["type"] == "tool_result" for each in content)
-        if role == "user" and not only_results:
-            uuids = uuids[:1]
+        is_user = draw(st.booleans())
+        content = draw(st.lists(_ASKED if is_user else _SAID, min_size=1, max_size=4))
+        if is_user and messages and _is_results(content) and _is_results(messages[-1].content):
+            # Reading would join the two.
+            content.insert(0, text("and"))
+        # Only the results of tools are several entries and yet one message of the user.
+        most = 1 if is_user and not _is_results(content) else len(content)
         facts: dict[str, Any] = {
+            "uuids": tuple(f"{number}-{part}" for part in range(draw(st.integers(1, most)))),
             "timestamp": draw(st.sampled_from(["2026-01-01T00:00:00.000Z", "2020-01-01"])),
             "parent_uuid": messages[-1].uuids[-1] if messages else None,
-            "uuids": uuids,
         }
-        if role == "user":
+        if is_user:
             messages.append(user(*content, **facts))
-            continue
-        facts |= {"message_id": f"msg_{number}", "model": draw(st.sampled_from([MODEL, None]))}
-        messages.append(assistant(*content, **facts, is_api_error=draw(st.booleans())))
-    for before, after in pairwise(messages):
-        if is_only_results(before) and is_only_results(after):
-            after.content.insert(0, text("and"))
-    return relinked(messages)
-
-
-def is_only_results(message: NativeMessage) -> bool:
-    """Whether reading would join it to another of its kind."""
-    is_user = message.role == "user"
-    return is_user and all(block["type"] == "tool_result" for block in message.content)
-
-
-def relinked(messages: list[NativeMessage]) -> list[NativeMessage]:
-    """The messages with one entry for whatever the user says beside results."""
+        else:
+            facts |= {"message_id": f"msg_{number}", "is_api_error": draw(st.booleans())}
+            messages.append(
+                assistant(*content, model=draw(st.sampled_from([MODEL, None])), **facts)
+            )
     return messages
+
+
+def _is_results(content: list[Block]) -> bool:
+    return all(block["type"] == "tool_result" for block in content)

@@ -3,15 +3,10 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
 from uuid import UUID
 
 from hubd.errors import InvalidParams, Unavailable
-
-# A longer directory name is cut here, and a hash of the whole makes it unique again.
-LONGEST_NAME: Final = 200
-
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+from hubd.plugins.claudecode.project import LONGEST_NAME, name_of
 
 
 def projects_directory(environ: Mapping[str, str]) -> Path:
@@ -68,16 +63,8 @@ def is_session_id(text: str) -> bool:
 
 
 def project_name(cwd: Path) -> str:
-    """The name of the directory for the sessions of a working directory.
-
-    As 2.1.325 does it: of the real path, not brought to a normal form, every UTF-16 unit that is
-    no ASCII letter or digit becomes a dash.
-    """
-    units = _utf16_units(os.path.realpath(cwd))
-    name = "".join(chr(unit) if unit < 128 and chr(unit).isalnum() else "-" for unit in units)
-    if len(name) <= LONGEST_NAME:
-        return name
-    return f"{name[:LONGEST_NAME]}-{_hash(units)}"
+    """The name of the directory for the sessions of a working directory, which may be a link."""
+    return name_of(os.path.realpath(cwd))
 
 
 def project_directories(projects: Path, cwd: Path | None = None) -> Iterator[Path]:
@@ -103,23 +90,3 @@ def _modified(path: Path) -> int | None:
         return path.stat().st_mtime_ns
     except OSError:
         return None
-
-
-def _utf16_units(text: str) -> list[int]:
-    # A name may hold bytes that are no UTF-8; Python has them as lone surrogates.
-    data = text.encode("utf-16-le", "surrogatepass")
-    return [low | high << 8 for low, high in zip(data[::2], data[1::2], strict=True)]
-
-
-def _hash(units: list[int]) -> str:
-    """JavaScript's usual hash of a string: 31 times and add, as a signed 32-bit number."""
-    number = 0
-    for unit in units:
-        number = (number * 31 + unit) & 0xFFFFFFFF
-    if number & 0x80000000:
-        number = 0x100000000 - number
-    digits = ""
-    while number:
-        number, digit = divmod(number, 36)
-        digits = _DIGITS[digit] + digits
-    return digits or "0"

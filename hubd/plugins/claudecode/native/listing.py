@@ -23,6 +23,7 @@ from hubd.plugins.claudecode.native.history import (
     read_lines,
 )
 from hubd.plugins.claudecode.native.messages import conversation
+from hubd.plugins.claudecode.project import name_of
 
 # A file up to this size is read whole: several turns, each with its prompts and tools.
 WHOLE: Final = 512 * 1024
@@ -113,8 +114,8 @@ def _is_of(session: NativeSession, cwd: Path) -> bool:
     if session.cwd is None or session.cwd == os.path.realpath(cwd):
         return True
     # Moved here on purpose, unless it is here because its path has this name too.
-    own, name = project_name(Path(session.cwd)), session.path.parent.name
-    return own != name and project_name(cwd) == name
+    name = session.path.parent.name
+    return name_of(session.cwd) != name and project_name(cwd) == name
 
 
 def _look(path: Path, status: os.stat_result) -> NativeSession | None:

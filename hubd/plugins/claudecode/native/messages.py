@@ -146,11 +146,7 @@ class _Index:
     def _with_parallels(
         self, path: list[NativeEntry], on_path: set[str], end: int
     ) -> list[NativeEntry]:
-        """Add what tool calls of the same message left beside the path, unless it came later."""
-
-        def is_missing(entry: NativeEntry) -> bool:
-            return entry.uuid not in on_path and self.place[entry.uuid] <= end
-
+        """Add the calls and results that grow beside the path from its messages, up to an end."""
         last = {entry.message_id: entry.uuid for entry in path if entry.message_id is not None}
         answered = {call for entry in path if entry.is_results for call in _answered(entry)}
         whole: list[NativeEntry] = []
@@ -158,78 +154,86 @@ class _Index:
             whole.append(entry)
             if entry.message_id is None or last[entry.message_id] != entry.uuid:
                 continue
-            parts = [part for part in self.parts[entry.message_id] if self.place[part.uuid] <= end]
-            calls = [call for part in parts for call in ids_in(part.blocks, "tool_use", "id")]
-            results = {
-                result.uuid: result
-                for call in calls
-                if call not in answered
-                for result in list(filter(is_missing, self.answers[call]))[:1]
-            }
-            missing = [*filter(is_missing, parts), *results.values()]
-            whole += sorted(missing, key=lambda each: self.place[each.uuid])
+            parts = self.parts[entry.message_id]
+            calls = {call for part in parts for call in ids_in(part.blocks, "tool_use", "id")}
+            results = (result for call in calls for result in self.answers[call])
+            beside = {each.uuid for each in chained(parts, results)} - on_path
+            for uuid in sorted(beside, key=self.place.__getitem__):
+                each = self.entries[uuid]
+                is_known = each.is_results and answered.issuperset(_answered(each))
+                if is_known or self.place[uuid] > end:
+                    continue
+                if self.last_shown(each.parent_uuid) in on_path:
+                    on_path.add(uuid)
+                    answered.update(_answered(each))
+                    whole.append(each)
         return whole
+
+    def last_shown(self, uuid: str | None) -> str | None:
+        """The nearest entry at or before one that is shown."""
+        seen: set[str] = set()
+        while uuid in self.entries and uuid not in seen:
+            seen.add(uuid)
+            entry = self.entries[uuid]
+            if entry.is_shown:
+                return uuid
+            uuid = entry.parent_uuid
+        return None
 
 
 def _tip(index: _Index, mark: NativeMark | None) -> str | None:
-    """Where the program would go on: what has grown from its mark, or else the last end."""
+    """Where the program would go on: with what has grown from its mark, or else with the last."""
     if mark is None or (mark.uuid is not None and mark.uuid not in index.entries):
-        return next((end for _, end in _ends(index)), None)
+        return max(_last_words(index), default=(0, None))[1]
     for place, end in _ends(index):
         if place < mark.place and (mark.is_explicit or mark.uuid is None):
             continue
         if mark.uuid is None or any(each.uuid == mark.uuid for each in index.path(end, [])):
             return end
-    return _last_shown(index, mark.uuid) if mark.uuid is not None else None
+    return index.last_shown(mark.uuid)
 
 
 def _ends(index: _Index) -> Iterator[tuple[int, str]]:
-    """The ends of branches, the last one first, each with the place of what follows it last.
+    """The ends of branches, the last one first, each with its place.
 
-    That is an attachment, for example. A result beside the path of another end is no end, and
-    neither is what a summary goes on from.
+    A result beside the path of another end is no end, and neither is what a summary goes on from.
     """
-    parents = {entry.parent_uuid for entry in index.entries.values()}
-    places: dict[str, int] = {}
-    for uuid, place in index.place.items():
-        end = _last_shown(index, uuid) if uuid not in parents else None
-        if end is not None:
-            places[end] = max(place, places.get(end, 0))
-    passed = _passed(index, places)
-    ends = [(place, end) for end, place in places.items() if end not in passed]
-    if not ends:
-        # Entries that name each other in a circle have no end, but something was said last.
-        shown = [entry.uuid for entry in index.entries.values() if entry.is_shown]
-        ends = [(index.place[uuid], uuid) for uuid in shown[-1:]]
+    found = _last_words(index)
+    passed = _passed(index, (end for _, end in found))
+    ends = sorted((each for each in found if each[1] not in passed), reverse=True)
     covered: set[str] = set()
-    for place, end in sorted(ends, reverse=True):
+    # In a circle everything comes before everything.
+    for place, end in ends or sorted(found)[-1:]:
         if end not in covered:
             covered |= {entry.uuid for entry in index.path(end, [])}
             yield place, end
 
 
+def _last_words(index: _Index) -> list[tuple[int, str]]:
+    """What was last said before every entry that nothing follows, with the place of that entry."""
+    parents = {entry.parent_uuid for entry in index.entries.values()}
+    places: dict[str, int] = {}
+    for uuid, place in index.place.items():
+        said = index.last_shown(uuid) if uuid not in parents else None
+        if said is not None:
+            places[said] = place
+    if not places:
+        # Entries that name each other in a circle have no end, but something was said last.
+        shown = [uuid for uuid, entry in index.entries.items() if entry.is_shown]
+        places = {uuid: index.place[uuid] for uuid in shown[-1:]}
+    return [(place, said) for said, place in places.items()]
+
+
 def _passed(index: _Index, uuids: Iterable[str]) -> set[str]:
     """All entries that come before any of these, or before a summary."""
     summaries = filter(None, map(_summarised, index.entries.values()))
-    passed = {uuid for uuid in (_last_shown(index, each) for each in summaries) if uuid}
+    passed = {uuid for uuid in (index.last_shown(each) for each in summaries) if uuid}
     for uuid in uuids:
         parent = index.entries[uuid].parent_uuid
         while parent in index.entries and parent not in passed:
             passed.add(parent)
             parent = index.entries[parent].parent_uuid
     return passed
-
-
-def _last_shown(index: _Index, uuid: str) -> str | None:
-    """The nearest entry at or before one that is shown."""
-    seen: set[str] = set()
-    while uuid in index.entries and uuid not in seen:
-        seen.add(uuid)
-        entry = index.entries[uuid]
-        if entry.is_shown:
-            return uuid
-        uuid = entry.parent_uuid or ""
-    return None
 
 
 def _summarised(entry: NativeEntry) -> str | None:
@@ -277,7 +281,7 @@ def _message(group: list[NativeEntry], parent: str | None) -> NativeMessage:
     model = first.message.get("model") if first.kind == "assistant" else None
     return NativeMessage(
         role="assistant" if first.kind == "assistant" else "user",
-        content=list(chained.from_iterable(entry.blocks for entry in group)),
+        content=list(chained(*(entry.blocks for entry in group))),
         model=model if isinstance(model, str) else None,
         message_id=first.message_id,
         uuids=tuple(entry.uuid for entry in group),

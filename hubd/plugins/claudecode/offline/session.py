@@ -6,17 +6,12 @@ One JSON object a line; each entry names the one before it. So `--resume`, `--fo
 
 import json
 import os
-import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from hubd import __version__
 from hubd.plugins.claudecode.offline.lines import Line, new_id, timestamp
-
-# A longer directory name is cut here, and a hash makes it unique again.
-LONGEST_NAME: Final = 200
-
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+from hubd.plugins.claudecode.project import name_of
 
 
 class SessionError(Exception):
@@ -121,10 +116,7 @@ def resume(session_id: str, cwd: Path, at: str = "") -> Session:
 
 def path_of(session_id: str, cwd: Path) -> Path:
     """Where claude keeps a conversation that was begun in a directory."""
-    name = re.sub("[^a-zA-Z0-9]", "-", str(cwd))
-    if len(name) > LONGEST_NAME:
-        name = f"{name[:LONGEST_NAME]}-{_hash(str(cwd))}"
-    return _projects() / name / f"{session_id}.jsonl"
+    return _projects() / name_of(str(cwd)) / f"{session_id}.jsonl"
 
 
 def _projects() -> Path:
@@ -150,16 +142,3 @@ def _read(path: Path) -> dict[str, Line]:
         if isinstance(entry, dict) and isinstance(entry.get("uuid"), str) and "type" in entry:
             entries[entry["uuid"]] = entry
     return entries
-
-
-def _hash(text: str) -> str:
-    """The hash that claude uses for long names: JavaScript's usual one, in base 36."""
-    number = 0
-    for character in text:
-        number = (number * 31 + ord(character)) & 0xFFFFFFFF
-    number = abs(number - (1 << 32) if number >> 31 else number)
-    digits = ""
-    while number:
-        number, digit = divmod(number, 36)
-        digits = _DIGITS[digit] + digits
-    return digits or "0"
