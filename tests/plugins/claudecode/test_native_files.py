@@ -19,8 +19,8 @@ from hubd.plugins.claudecode.native import (
     session_file,
 )
 from hubd.plugins.claudecode.native.files import project_name
-from hubd.plugins.claudecode.project import name_of
 from hubd.plugins.claudecode.native.listing import EDGE, PROMPT_LENGTH, WHOLE
+from hubd.plugins.claudecode.project import name_of
 from tests.plugins.claudecode.native_content import (
     IMAGE,
     RECORDED,

@@ -260,7 +260,7 @@ async def test_starting_it_loads_nothing_heavy(offline: Program) -> None:
     assert loaded & heavy == set()
     foreign = {name for name in loaded if name.startswith("hubd.")}
     own = "hubd.plugins.claudecode.offline"
-    above = {"hubd.plugins", "hubd.plugins.claudecode"}
+    above = {"hubd.plugins", "hubd.plugins.claudecode", "hubd.plugins.claudecode.project"}
     assert {name for name in foreign if not name.startswith(own)} <= above
 
 
