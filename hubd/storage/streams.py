@@ -155,6 +155,15 @@ def interrupt_all(tx: Tx, now: int) -> list[StreamRow]:
     return found
 
 
+def is_busy(tx: Tx, session_id: bytes) -> bool:
+    """Whether a chat of a session is under way, or waits."""
+    sql = (
+        "SELECT 1 FROM chat_streams WHERE session_id = ? AND ended_at IS NULL "
+        "AND status IN ('queued', 'running', 'awaiting_permission')"
+    )
+    return tx.raw.execute(sql, (session_id,)).fetchone() is not None
+
+
 def by_key(tx: Tx, key: int) -> StreamRow:
     """A stream that is known to be there."""
     return StreamRow._make(tx.raw.execute(f"{_STREAM} WHERE s.key = ?", (key,)).fetchone())
@@ -338,6 +347,7 @@ def remove_events(tx: Tx, stream: int) -> int:
     keys = tx.raw.execute(sql, (stream, EVENTS_AT_ONCE)).fetchall()
     tx.raw.executemany("DELETE FROM chat_events WHERE key = ?", keys)
     tx.raw.executemany(_REMOVE_NODE, keys)
+    tx.topics.append(topic(stream))
     return len(keys)
 
 

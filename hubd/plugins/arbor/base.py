@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
 from pydantic import Field
@@ -21,8 +21,9 @@ MAX_TEXT: Final = 1024 * 1024
 MAX_METADATA: Final = 64 * 1024
 MAX_HANDLE: Final = 4096
 MAX_LABEL: Final = 200
+MAX_OWNER: Final = 200
 
-OwnerId = Annotated[str, Field(min_length=1, max_length=200)]
+OwnerId = Annotated[str, Field(min_length=1, max_length=MAX_OWNER)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Label = Annotated[str, Field(max_length=MAX_LABEL)]
 Lanes = list[events.Lane] | None
@@ -31,6 +32,8 @@ Metadata = dict[str, Any] | None
 LIST_TREES: Final = {"tree_id": "arbor.tree_list"}
 
 VERSION: Final = "1.0.0"
+
+T = TypeVar("T")
 
 
 class ArborBase(Activation, version=VERSION):
@@ -47,13 +50,9 @@ class ArborBase(Activation, version=VERSION):
 
     async def _path_pages(self, place: Place, lanes: Lanes) -> AsyncIterator[list[Node]]:
         """Pages of the path to a node; at least one, which may be empty."""
-        empty = True
         stretches = await walk.path(self.db, place)
-        async for page in walk.nodes(self.db, stretches, lanes_of(lanes, place)):
-            empty = False
+        async for page in at_least_one(walk.nodes(self.db, stretches, lanes_of(lanes, place))):
             yield page
-        if empty:
-            yield []
 
     async def _trees(self, state: str) -> AsyncIterator[list[dict[str, Any]]]:
         """Pages of trees; at least one, which may be empty."""
@@ -65,6 +64,16 @@ class ArborBase(Activation, version=VERSION):
             if len(page) < walk.PAGE_NODES:
                 return
             after = page[-1].key
+
+
+async def at_least_one(pages: AsyncIterator[list[T]]) -> AsyncIterator[list[T]]:
+    """The same pages, or an empty one where there are none."""
+    empty = True
+    async for page in pages:
+        empty = False
+        yield page
+    if empty:
+        yield []
 
 
 def now() -> int:
@@ -82,11 +91,14 @@ def metadata_text(metadata: Metadata) -> str | None:
     """Metadata as it is stored.
 
     Raises:
-        InvalidParams: It is too large.
+        InvalidParams: It is too large, or holds a number that JSON cannot carry.
     """
     if metadata is None:
         return None
     written = to_json(metadata)
+    if to_json(metadata, inf_nan_mode="null") != written:
+        # `1e999` is JSON, and infinite once it is read.
+        raise InvalidParams("metadata holds a number that is too large for JSON")
     if len(written) > MAX_METADATA:
         raise InvalidParams(f"metadata may have {MAX_METADATA} bytes, not {len(written)}")
     return written.decode()

@@ -9,7 +9,14 @@ from pydantic import Field
 from hubd.activation import Encoded, method
 from hubd.activation.params import TreeId
 from hubd.plugins.arbor import events
-from hubd.plugins.arbor.base import LIST_TREES, VERSION, ArborBase, Lanes, lanes_of
+from hubd.plugins.arbor.base import (
+    LIST_TREES,
+    VERSION,
+    ArborBase,
+    Lanes,
+    at_least_one,
+    lanes_of,
+)
 from hubd.plugins.arbor.encode import encoded, nodes_json
 from hubd.storage import ids, tree, walk
 from hubd.storage.walk import Node
@@ -29,7 +36,7 @@ class Contexts(ArborBase, version=VERSION):
             lanes: Which lanes to look at; `main` unless said otherwise.
         """
         found = await tree.look_up(self.db, tree_id)
-        async for page in walk.leaves(self.db, found, lanes_of(lanes)):
+        async for page in at_least_one(walk.leaves(self.db, found, lanes_of(lanes))):
             shown = [ids.text(leaf) for leaf in page]
             yield encoded(events.ContextLeaves, tree_id=ids.text(found.id), leaves=shown)
 
@@ -59,11 +66,11 @@ class Contexts(ArborBase, version=VERSION):
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
             node_id: Only the path from the root to this node.
-            lanes: Which lanes to look at; `main` unless said otherwise.
+            lanes: Which lanes to look at; `main`, and the node's own, unless said otherwise.
         """
         found, place = await self._place(tree_id, node_id)
         pages = (
-            walk.whole(self.db, found, lanes_of(lanes))
+            at_least_one(walk.whole(self.db, found, lanes_of(lanes)))
             if node_id is None
             else self._path_pages(place, lanes)
         )

@@ -42,9 +42,9 @@ async def drawing(
         nodes += page
         if len(nodes) > limits.nodes:
             break
-    cut = len(nodes) > limits.nodes
     nodes = nodes[: limits.nodes]
-    more = await walk.count(db, tree, lanes) - len(nodes)
+    # Not less than none, should some have been deleted meanwhile.
+    more = max(0, await walk.count(db, tree, lanes) - len(nodes))
     hidden = await _hidden(db, nodes, lanes, limits.depth) if more else {}
     summaries = await _summaries(host, nodes, limits.width) if host else {}
     shown = {node.id for node in nodes}
@@ -60,8 +60,8 @@ async def drawing(
         parent = node.parent if node.parent is None or node.parent in shown else tree.root_id
         lines.append(Line(node.id, parent, text, hidden.get(node.key, 0)))
         flat.append(_flat(node, text))
-    # What lies below a node of the last depth is told there, unless its number is not known.
-    rest = more - sum(hidden.values()) if cut else 0
+    # What lies below a node of the last depth is told there, the others at the root.
+    rest = max(0, more - sum(hidden.values()))
     return Drawing(draw(lines, rest), flat, more)
 
 

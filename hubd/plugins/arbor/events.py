@@ -2,11 +2,23 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from hubd.activation import AnyHandle, Event
 
 Lane = Literal["main", "events"]
+
+
+def _always_tagged(schema: dict[str, Any]) -> None:
+    schema["required"] = ["type", *schema["required"]]
+
+
+class SparseEvent(Event):
+    """An event that leaves out what has a default and would say nothing; its schema says so."""
+
+    model_config = ConfigDict(
+        json_schema_serialization_defaults_required=False, json_schema_extra=_always_tagged
+    )
 
 
 class TextData(BaseModel):
@@ -83,14 +95,14 @@ class TreeCreated(Event):
     root: str
 
 
-class TreeData(Event):
+class TreeData(SparseEvent):
     """A page of a tree; `next` is there while more follows, and is what `after` takes."""
 
     tree: TreeWithNodes
     next: str | None = None
 
 
-class TreeSkeleton(Event):
+class TreeSkeleton(SparseEvent):
     """A page of a tree's structure; `next` as in `tree_data`."""
 
     tree: TreeWithSkeleton
@@ -220,7 +232,7 @@ class ExportedTree(Event, tag="tree"):
     created_at: int
 
 
-class ExportedNode(Event, tag="node"):
+class ExportedNode(SparseEvent, tag="node"):
     """One node of an export; parents come before their children, these in order."""
 
     id: str
@@ -255,7 +267,7 @@ class NodeData(Event):
     node: NodeInfo
 
 
-class NodeChildren(Event):
+class NodeChildren(SparseEvent):
     """Children in the order in which they came; `next` is there while more follows."""
 
     tree_id: str

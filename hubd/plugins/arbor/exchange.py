@@ -5,18 +5,19 @@ is whole; what fails or is cut off by a crash is removed.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Generator, Iterable
 from contextlib import closing
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from hubd.activation import Encoded, Event, InvalidParams, NotFound
+from hubd.activation import Conflict, Encoded, Event, InvalidParams, NotFound
+from hubd.plugins.arbor.base import MAX_HANDLE, MAX_LABEL, MAX_OWNER, MAX_TEXT, metadata_text
 from hubd.plugins.arbor.encode import encoded, node_json, tree_json
 from hubd.plugins.arbor.events import ExportedNode, ExportedTree, ExternalData
 from hubd.storage import ids, tree, walk
@@ -28,6 +29,8 @@ FORMAT: Final = 1
 NODES_AT_ONCE: Final = 500
 # A line holds one node; its text may be a mebibyte, and every character of it escaped.
 MAX_LINE: Final = 8 * 1024 * 1024
+# What the database can hold.
+MAX_SECONDS: Final = 2**63
 
 # The smallest export there is: a tree with nothing but its root.
 EXAMPLE: Final = (
@@ -37,6 +40,7 @@ EXAMPLE: Final = (
 )
 
 E = TypeVar("E", bound=Event)
+T = TypeVar("T")
 
 
 async def export(db: Database, found: TreeRow) -> AsyncIterator[Encoded]:
@@ -52,12 +56,15 @@ async def export(db: Database, found: TreeRow) -> AsyncIterator[Encoded]:
             yield encoded(ExportedNode, **fields)
 
 
-Lines = Generator[bytes, None, None]
+# Each line with its number.
+Lines = Generator[tuple[int, bytes], None, None]
 
 
 def lines_of(data: str) -> Lines:
     """The lines of a text."""
-    return (line.encode() for line in data.split("\n") if line.strip())
+    for number, line in enumerate(data.split("\n"), 1):
+        if line.strip():
+            yield number, line.encode()
 
 
 def lines_in(file: Path) -> Lines:
@@ -66,115 +73,168 @@ def lines_in(file: Path) -> Lines:
     Raises:
         NotFound, InvalidParams: It cannot be read, or a line is too long.
     """
+    # Anything else, such as a pipe, could keep its reader waiting for ever.
+    if not file.is_file():
+        raise NotFound(f"{file} is not a file")
     try:
         with file.open("rb") as opened:
+            number = 0
             while line := opened.readline(MAX_LINE + 1):
+                number += 1
                 if len(line) > MAX_LINE:
-                    raise InvalidParams(f"{file} has a line of more than {MAX_LINE} bytes")
+                    raise InvalidParams(f"line {number} has more than {MAX_LINE} bytes")
                 if line.strip():
-                    yield line
+                    yield number, line
     except OSError as error:
         raise NotFound(f"{file} cannot be read: {error.strerror}") from error
+
+
+class _Entry(NamedTuple):
+    """One node of an import, as it will be stored."""
+
+    line: int
+    node: ExportedNode
+    id: bytes
+    parent: bytes
+    metadata: str | None
 
 
 class Import:
     """One import, from its first line to the tree that everybody sees."""
 
-    def __init__(
-        self, db: Database, *, owner: str | None, new_ids: bool, now: int, max_text: int
-    ) -> None:
+    def __init__(self, db: Database, *, owner: str | None, new_ids: bool, now: int) -> None:
         self._db = db
         self._owner = owner
         self._new_ids = new_ids
         self._now = now
-        self._max_text = max_text
         # The number of the line that is being read, for messages.
-        self._line = 0
+        self._line = 1
+        # Known once the first line is read.
+        self._tree_id = b""
+        # Set when it was made, which is also when there is something to give up.
+        self._tree: TreeRow | None = None
 
     async def run(self, lines: Lines) -> tuple[TreeRow, int]:
         """Read all lines; the tree, and how many nodes it has besides its root.
+
+        Cancelling is safe: nothing is left of what was imported so far, unless all of it was.
 
         Raises:
             InvalidParams: A line is not what it should be; nothing was imported.
             Conflict: The tree, or one of its nodes, exists already.
         """
         with closing(lines) as source:
-            [first] = await asyncio.to_thread(lambda: list(islice(source, 1))) or [b""]
-            header = self._read(ExportedTree, first)
-            if header.format != FORMAT:
-                raise InvalidParams(f"format {header.format} is not known; this hub reads {FORMAT}")
-            found = await self._db.transaction(lambda tx: self._create(tx, header))
-            count = 0
             try:
-                # Reading may wait for a disk, so it is done elsewhere.
-                while part := await asyncio.to_thread(lambda: list(islice(source, NODES_AT_ONCE))):
-                    nodes = [self._read(ExportedNode, line) for line in part]
-                    self._check_texts(nodes)
+                header = self._header(await _part(source, 1))
+                found = await _to_its_end(self._db.transaction(lambda tx: self._create(tx, header)))
+                count = 0
+                while part := await _part(source, NODES_AT_ONCE):
+                    entries = [self._entry(number, line) for number, line in part]
                     await self._db.transaction(
-                        lambda tx, nodes=nodes: self._append(tx, found, nodes)  # type: ignore[misc]
+                        lambda tx, entries=entries: self._append(tx, found, entries)  # type: ignore[misc]
                     )
-                    count += len(nodes)
+                    count += len(entries)
                 await self._db.transaction(lambda tx: tree.reveal(tx, found))
             except BaseException:
-                await asyncio.shield(self._db.transaction(lambda tx: tree.give_up(tx, found)))
+                if self._tree is not None:
+                    made = self._tree
+                    await asyncio.shield(self._db.transaction(lambda tx: tree.give_up(tx, made)))
                 raise
         return found, count
 
+    def _header(self, part: list[tuple[int, bytes]]) -> ExportedTree:
+        """The first line, which is about the tree itself."""
+        [(self._line, line)] = part or [(1, b"")]
+        header = self._read(ExportedTree, line)
+        if header.format != FORMAT:
+            raise self._wrong(f"format {header.format} is not known; this hub reads {FORMAT}")
+        if not 1 <= len(header.owner_id) <= MAX_OWNER:
+            raise self._wrong(f"an owner has 1 to {MAX_OWNER} characters")
+        self._check_time(header.created_at)
+        self._tree_id = ids.uuid4() if self._new_ids else self._id(header.tree_id)
+        return header
+
     def _create(self, tx: Tx, header: ExportedTree) -> TreeRow:
-        tree_id = ids.uuid4() if self._new_ids else self._id(header.tree_id)
-        metadata = None if header.metadata is None else to_json(header.metadata).decode()
-        self._tree_id = tree_id
-        return tree.create(
+        self._tree = tree.create(
             tx,
             self._owner or header.owner_id,
             self._now,
-            metadata=metadata,
-            tree_id=tree_id,
+            metadata=self._metadata(header),
+            tree_id=self._tree_id,
             root_id=self._node_id(header.root),
             created_at=header.created_at,
             state="importing",
         )
+        return self._tree
 
-    def _append(self, tx: Tx, found: TreeRow, nodes: Iterable[ExportedNode]) -> None:
-        for node in nodes:
-            parent = tree.place(tx, found, self._node_id(node.parent))
+    def _entry(self, number: int, line: bytes) -> _Entry:
+        """One node, with all checked that can be without the database."""
+        self._line = number
+        node = self._read(ExportedNode, line)
+        if isinstance(node.data, ExternalData):
+            if len(str(node.data.handle)) > MAX_HANDLE:
+                raise self._wrong(f"a handle may have {MAX_HANDLE} characters")
+        elif len(node.data.content) > MAX_TEXT:
+            raise self._wrong(f"a text may have {MAX_TEXT} characters")
+        if len(node.label or "") > MAX_LABEL:
+            raise self._wrong(f"a label may have {MAX_LABEL} characters")
+        self._check_time(node.created_at)
+        known = self._node_id(node.id), self._node_id(node.parent)
+        return _Entry(number, node, *known, self._metadata(node))
+
+    def _append(self, tx: Tx, found: TreeRow, entries: Iterable[_Entry]) -> None:
+        for self._line, node, node_id, parent_id, metadata in entries:
+            try:
+                parent = tree.place(tx, found, parent_id)
+            except NotFound:
+                raise self._wrong(f"its parent {node.parent} is no node of a line before") from None
             if isinstance(node.data, ExternalData):
                 content = tree.external(tx, node.data.handle)
             else:
                 content = tree.text(node.data.content)
-            tree.append(
-                tx,
-                parent,
-                content,
-                node.created_at,
-                lane=LANES.index(node.lane),
-                label=node.label,
-                metadata=None if node.metadata is None else to_json(node.metadata).decode(),
-                node_id=self._node_id(node.id),
-            )
+            try:
+                tree.append(
+                    tx,
+                    parent,
+                    content,
+                    node.created_at,
+                    lane=LANES.index(node.lane),
+                    label=node.label,
+                    metadata=metadata,
+                    node_id=node_id,
+                )
+            except Conflict as error:
+                raise Conflict(f"line {self._line}: {error.message}") from None
 
     def _read(self, model: type[E], line: bytes) -> E:
-        self._line += 1
         try:
             return model.model_validate_json(line)
         except ValidationError as error:
             first: Any = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
-            raise InvalidParams(
-                f"line {self._line} is no {model.tag} of an export: {where}: {first['msg']}",
-                suggestion="Give what tree_export printed, unchanged",
-            ) from None
+            what = f"{where}: {first['msg']}" if where else first["msg"]
+            raise self._wrong(f"no {model.tag} of an export: {what}") from None
 
-    def _check_texts(self, nodes: Iterable[ExportedNode]) -> None:
-        for node in nodes:
-            if not isinstance(node.data, ExternalData) and len(node.data.content) > self._max_text:
-                raise InvalidParams(f"node {node.id} has a text of more than {self._max_text}")
+    def _wrong(self, what: str) -> InvalidParams:
+        return InvalidParams(
+            f"line {self._line}: {what}", suggestion="Give what tree_export printed, unchanged"
+        )
+
+    def _check_time(self, seconds: int) -> None:
+        if abs(seconds) >= MAX_SECONDS:
+            raise self._wrong(f"created_at: {seconds} is no time")
+
+    def _metadata(self, line: ExportedTree | ExportedNode) -> str | None:
+        try:
+            return metadata_text(line.metadata)
+        except InvalidParams as error:
+            raise self._wrong(error.message) from None
 
     def _id(self, written: str) -> bytes:
         try:
             return UUID(written).bytes
         except ValueError:
-            raise InvalidParams(f"line {self._line}: '{written[:80]}' is not an id") from None
+            raise self._wrong(f"'{written[:80]}' is not an id") from None
 
     def _node_id(self, written: str) -> bytes:
         """The id, or the one that stands for it in this copy; both sort alike."""
@@ -183,3 +243,23 @@ class Import:
             return old
         digest = blake2b(old[8:], key=self._tree_id, digest_size=8).digest()
         return old[:8] + bytes([old[8] & 0xC0 | digest[0] & 0x3F]) + digest[1:]
+
+
+async def _part(source: Lines, count: int) -> list[tuple[int, bytes]]:
+    """The next lines. Reading may wait for a disk, so it is done elsewhere."""
+    return await _to_its_end(asyncio.to_thread(lambda: list(islice(source, count))))
+
+
+async def _to_its_end(work: Awaitable[T]) -> T:
+    """What this returns; whoever cancels it has to wait until the work is done all the same.
+
+    A generator cannot be closed while a thread is inside it, nor a tree be given up before it
+    is there.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        task.exception()  # the cancellation is what counts
+        raise

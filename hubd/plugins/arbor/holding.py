@@ -234,6 +234,9 @@ class Holding(ArborBase, version=VERSION):
                 await self._clean_up()
             except HubError as error:
                 log.warning("cleaning up failed, and is tried again later: %s", error.message)
+            except Exception:
+                # Whatever it is must not end the cleaning for good.
+                log.exception("cleaning up failed, and is tried again later")
             try:
                 async with asyncio.timeout(self._settings.cleanup_seconds):
                     await self.removal_due.wait()

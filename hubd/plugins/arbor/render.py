@@ -17,7 +17,7 @@ CUT: Final = "…"
 
 _BREAKS: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # What a terminal would obey, and what makes it show text in another order than it has.
-_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def handle_line(handle: str) -> str:
     """A handle as `[plugin:meta…]`."""
     plugin, _, rest = handle.partition("@")
     _, separator, meta = rest.partition("::")[2].partition(":")
-    return f"[{fit(f'{plugin}{separator}{meta}', HANDLE_WIDTH)}]"
+    return f"[{text_line(f'{plugin}{separator}{meta}', HANDLE_WIDTH)}]"
 
 
 def fit(text: str, width: int) -> str:

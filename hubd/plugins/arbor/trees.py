@@ -1,5 +1,6 @@
 """arbor: making, reading, finding, drawing and exchanging whole trees."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,12 +8,11 @@ from uuid import UUID
 
 from pydantic import Field
 
-from hubd.activation import Encoded, method
+from hubd.activation import Encoded, NotFound, method
 from hubd.activation.params import TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
     LIST_TREES,
-    MAX_TEXT,
     VERSION,
     ArborBase,
     Lanes,
@@ -210,7 +210,7 @@ class Trees(ArborBase, version=VERSION):
             new_ids: Make a copy with ids of its own, also where the tree itself exists.
         """
         lines = lines_of(data) if data is not None else lines_in(self._path_of(file or ""))
-        work = Import(self.db, owner=owner_id, new_ids=new_ids, now=now(), max_text=MAX_TEXT)
+        work = Import(self.db, owner=owner_id, new_ids=new_ids, now=now())
         try:
             found, count = await work.run(lines)
         finally:
@@ -232,8 +232,15 @@ class Trees(ArborBase, version=VERSION):
         yield found, held, None
 
     def _path_of(self, file: str) -> Path:
-        """A file as the caller names it."""
-        return Path(self.host.context.cwd or Path.home()) / Path(file).expanduser()
+        """A file as the caller names it.
+
+        Raises:
+            NotFound: It lies in the home of a user that there is not.
+        """
+        try:
+            return Path(self.host.context.cwd or Path.home()) / Path(file).expanduser()
+        except RuntimeError as error:
+            raise NotFound(f"{file}: {error}") from None
 
 
 def _contains(found: Any, wanted: Any) -> bool:
@@ -242,4 +249,5 @@ def _contains(found: Any, wanted: Any) -> bool:
         return isinstance(found, dict) and all(
             name in found and _contains(found[name], value) for name, value in wanted.items()
         )
-    return type(found) is type(wanted) and bool(found == wanted)
+    # As JSON, because to Python `[True] == [1]`.
+    return json.dumps(found, sort_keys=True) == json.dumps(wanted, sort_keys=True)

@@ -1,0 +1,105 @@
+"""A plugin's settings: defaults, its section of the file, its environment variables above it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from hubd.activation import Activation
+from hubd.activation.settings import read_settings, variable
+from hubd.config import read_file
+from hubd.errors import InvalidParams
+from hubd.plexus.builtin import build_hub
+from hubd.plexus.host import PlexusHost
+
+
+class Settings(BaseModel):
+    days: float = Field(7, ge=0)
+    loud: bool = False
+    name: str = "nobody"
+
+
+class Notes(Activation, namespace="notes", version="1.0.0"):
+    """Has settings."""
+
+    def read(self) -> Settings:
+        return self.settings(Settings)
+
+
+def read(section: Mapping[str, Any], path: str = "notes") -> Settings:
+    return read_settings(Settings, path, section)
+
+
+def test_what_is_not_set_is_the_default() -> None:
+    assert read({}) == Settings(days=7, loud=False, name="nobody")
+
+
+def test_the_section_is_above_the_default_and_the_variable_above_the_section(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    section = {"days": 3, "loud": True}
+    assert read(section) == Settings(days=3, loud=True)
+    monkeypatch.setenv("HUBD_NOTES_DAYS", "0.5")
+    monkeypatch.setenv("HUBD_NOTES_LOUD", "false")
+    assert read(section) == Settings(days=0.5, loud=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "expected"),
+    [
+        ("arbor", "scheduled_days", "HUBD_ARBOR_SCHEDULED_DAYS"),
+        ("solar.earth", "mass", "HUBD_SOLAR_EARTH_MASS"),
+        ("my-notes", "days", "HUBD_MY_NOTES_DAYS"),
+    ],
+)
+def test_a_variable_is_named_by_the_path_and_the_field(path: str, name: str, expected: str) -> None:
+    assert variable(path, name) == expected
+
+
+def test_a_value_that_does_not_fit_names_the_setting_and_where_to_correct_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(InvalidParams, match=r"the setting notes\.days: .*greater than") as raised:
+        read({"days": -1})
+    assert "config.toml" in raised.value.suggestion
+    assert "HUBD_NOTES_DAYS" in raised.value.suggestion
+    monkeypatch.setenv("HUBD_NOTES_DAYS", "soon")
+    with pytest.raises(InvalidParams, match=r"the setting notes\.days: .*valid number"):
+        read({"days": 1})
+
+
+def test_a_name_that_is_no_setting_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InvalidParams, match=r"\[notes\] has no setting 'dayz'") as raised:
+        read({"dayz": 1})
+    assert raised.value.available == ["days", "loud", "name"]
+
+
+def test_a_section_of_a_child_is_no_setting_of_its_parent() -> None:
+    assert read({"days": 2, "below": {"days": 3}}) == Settings(days=2)
+
+
+def test_a_plugin_reads_the_section_of_its_own_path(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[notes]\ndays = 2\nname = "ann"\n\n[other]\ndays = 9\n')
+    hub = build_hub(settings=read_file(str(file)))
+    notes = Notes()
+    hub.attach(notes, PlexusHost(hub))
+    assert notes.read() == Settings(days=2, name="ann")
+
+
+def test_without_a_file_or_a_section_the_defaults_stand(tmp_path: Path) -> None:
+    assert read_file(str(tmp_path / "config.toml")) == {}
+    hub = build_hub(settings={"notes": "no table"})
+    notes = Notes()
+    hub.attach(notes, PlexusHost(hub))
+    assert notes.read() == Settings(days=7, loud=False, name="nobody")
+
+
+@pytest.mark.parametrize("content", [b"[notes", b"days = ", b"\xff\xfe"])
+def test_a_file_that_is_no_toml_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(content)
+    with pytest.raises(InvalidParams, match=r"config\.toml cannot be used"):
+        read_file(str(file))

@@ -1,0 +1,333 @@
+"""Whatever is wrong with a call: the right code, the thing named, and nothing changed."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from hubd.plexus.hub import Hub
+from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.arbor.base import MAX_HANDLE, MAX_METADATA, MAX_TEXT
+from hubd.plugins.arbor.events import NodeCreated
+from hubd.plugins.echo import EchoPlugin
+from hubd.storage import tree
+from tests.support import call_error, call_events, hub_with
+
+# One hub for all: every test shows that it left no trace.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+# Stands for a node of the tree that a call is about.
+NODE = "{node}"
+TWINS = ("abcdef12-0000-4000-8000-000000000001", "abcdef12-0000-4000-8000-000000000002")
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+# Every method that names a tree, with params that it accepts.
+READING: dict[str, dict[str, Any]] = {
+    "tree_get": {"after": NODE},
+    "tree_get_skeleton": {"after": NODE},
+    "tree_get_refs": {},
+    "tree_render": {},
+    "tree_export": {},
+    "node_get": {"node_id": NODE},
+    "node_get_children": {"node_id": NODE, "after": NODE},
+    "node_get_parent": {"node_id": NODE},
+    "node_get_path": {"node_id": NODE},
+    "node_get_path_between": {"start": NODE, "end": NODE},
+    "context_list_leaves": {},
+    "context_get_path": {"node_id": NODE},
+    "context_get_handles": {"node_id": NODE},
+    "context_diff": {"node_id": NODE, "other": NODE},
+}
+WRITING: dict[str, dict[str, Any]] = {
+    "tree_update_metadata": {"metadata": {}},
+    "tree_claim": {},
+    "tree_release": {},
+    "tree_archive": {},
+    "node_create_text": {"parent": NODE, "content": "x"},
+    "node_create_external": {"parent": NODE, "handle": "echo@1.0.0::once:x"},
+    "node_label": {"node_id": NODE, "label": "x"},
+    "node_delete": {"node_id": NODE},
+}
+ALL = {**READING, **WRITING, "tree_delete": {}}
+WITHOUT_TREE = {
+    *("tree_create", "tree_list", "tree_list_scheduled", "tree_list_archived", "tree_query"),
+    *("tree_import", "cleanup"),
+}
+NODES = [(method, name) for method, given in ALL.items() for name in given if given[name] == NODE]
+
+
+@dataclass(frozen=True)
+class World:
+    """A hub with a few trees, and their ids by name."""
+
+    hub: Hub
+    names: dict[str, str]
+
+    def params(self, given: dict[str, Any], tree_name: str = "tree") -> dict[str, Any]:
+        """Params with the ids put in."""
+        node = "node" if tree_name == "tree" else f"{tree_name}_node"
+        names = {**self.names, "node": self.names[node]}
+        return {
+            "tree_id": names[tree_name],
+            **{
+                name: value.format(**names) if isinstance(value, str) else value
+                for name, value in given.items()
+            },
+        }
+
+    async def everything(self) -> list[Any]:
+        """All that can be known of all trees."""
+        known: list[Any] = []
+        for method in ("tree_list", "tree_list_scheduled", "tree_list_archived"):
+            for page in await call_events(self.hub, f"arbor.{method}"):
+                known += page["trees"]
+        for entry in list(known):
+            for method in ("tree_export", "tree_get_refs"):
+                known += await call_events(self.hub, f"arbor.{method}", tree_id=entry["tree_id"])
+        return known
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    async with hub_with(tmp_path_factory.mktemp("arbor"), Arbor(), EchoPlugin()) as hub:
+        names = {}
+        for name in ("tree", "other", "archived"):
+            [made] = await call_events(hub, "arbor.tree_create", metadata={"name": name})
+            names[name] = made["tree_id"]
+            [node] = await call_events(
+                hub, "arbor.node_create_text", tree_id=made["tree_id"], content=name
+            )
+            names[f"{name}_node"] = node["node_id"]
+        names["node"] = names["tree_node"]
+        await call_events(hub, "arbor.tree_archive", tree_id=names["archived"])
+        assert hub.database is not None
+        for twin in TWINS:
+            wanted = bytes.fromhex(twin.replace("-", ""))
+            await hub.database.transaction(
+                lambda tx, wanted=wanted: tree.create(tx, "system", 0, tree_id=wanted)  # type: ignore[misc]
+            )
+        yield World(hub, names)
+
+
+async def refused(
+    world: World, method: str, params: dict[str, Any], code: str, *named: str
+) -> dict[str, Any]:
+    """The error of a call that must fail and change nothing."""
+    before = await world.everything()
+    error = await call_error(world.hub, f"arbor.{method}", **params)
+    assert error["code"] == code, error
+    for name in named:
+        assert name in error["message"], error
+    assert error["guidance"]["suggestion"]
+    assert await world.everything() == before
+    return error
+
+
+async def test_no_method_is_forgotten_here(world: World) -> None:
+    known = world.hub.find(["arbor"]).activation.methods
+    assert ALL.keys() | WITHOUT_TREE == known.keys()
+    for method, given in ALL.items():
+        ids = {
+            name
+            for name, entry in known[method].params.model_fields.items()
+            if "UUID" in str(entry.annotation)
+        }
+        assert ids == {name for name, value in given.items() if value == NODE}, method
+
+
+# Trees
+
+
+@pytest.mark.parametrize("method", ALL)
+@pytest.mark.parametrize(
+    ("tree_id", "code", "named"),
+    [
+        (UNKNOWN, "not_found", f"no tree {UNKNOWN}"),
+        ("00000000", "not_found", "no tree 00000000"),
+        ("nope", "invalid_params", "'nope' is not the id of a tree"),
+        ("abcdef1", "invalid_params", "'abcdef1'"),
+        ("../../etc", "invalid_params", "'../../etc'"),
+        ("", "invalid_params", "'tree_id'"),
+        ("f" * 65, "invalid_params", "'tree_id'"),
+        (7, "invalid_params", "'tree_id'"),
+        (None, "invalid_params", "'tree_id'"),
+        ("abcdef12", "ambiguous", "abcdef12"),
+    ],
+)
+async def test_a_tree_that_is_none(
+    world: World, method: str, tree_id: object, code: str, named: str
+) -> None:
+    params = {**world.params(ALL[method]), "tree_id": tree_id}
+    error = await refused(world, method, params, code, named)
+    if code == "ambiguous":
+        assert sorted(error["guidance"]["available"]) == sorted(TWINS)
+
+
+@pytest.mark.parametrize("method", ALL)
+async def test_a_call_without_a_tree_or_with_too_much(world: World, method: str) -> None:
+    params = world.params(ALL[method])
+    del params["tree_id"]
+    await refused(world, method, params, "invalid_params", "'tree_id' is missing")
+    params = {**world.params(ALL[method]), "colour": "red"}
+    await refused(world, method, params, "invalid_params", "'colour'")
+
+
+@pytest.mark.parametrize("method", WRITING)
+async def test_an_archived_tree_is_written_by_nobody(world: World, method: str) -> None:
+    params = world.params(WRITING[method], "archived")
+    await refused(world, method, params, "conflict", world.names["archived"])
+
+
+@pytest.mark.parametrize("method", READING)
+async def test_an_archived_tree_is_read_by_everybody(world: World, method: str) -> None:
+    before = await world.everything()
+    assert await call_events(
+        world.hub, f"arbor.{method}", **world.params(READING[method], "archived")
+    )
+    assert await world.everything() == before
+
+
+# Nodes
+
+
+@pytest.mark.parametrize(("method", "name"), NODES)
+async def test_a_node_that_is_none_of_this_tree(world: World, method: str, name: str) -> None:
+    for wrong in (str(uuid4()), world.names["other_node"], world.names["archived_node"]):
+        params = {**world.params(ALL[method]), name: wrong}
+        said = f"no node {wrong} in tree {world.names['tree']}"
+        await refused(world, method, params, "not_found", said)
+
+
+@pytest.mark.parametrize(("method", "name"), NODES)
+@pytest.mark.parametrize("wrong", ["nope", "", "00000000", 7, ["x"], "' OR 1=1 --"])
+async def test_a_node_id_that_is_none(world: World, method: str, name: str, wrong: object) -> None:
+    params = {**world.params(ALL[method]), name: wrong}
+    await refused(world, method, params, "invalid_params", f"'{name}'")
+
+
+# Everything else
+
+
+def too_large() -> dict[str, Any]:
+    return {"a": "x" * MAX_METADATA}
+
+
+CASES: list[tuple[str, dict[str, Any], str, str]] = [
+    ("tree_release", {"count": 2}, "conflict", "system holds 1 reference to tree {tree}, not 2"),
+    ("tree_release", {"owner_id": "bob"}, "conflict", "bob holds 0 references to tree {tree}"),
+    ("tree_release", {"count": 0}, "invalid_params", "'count'"),
+    ("tree_release", {"count": 1_000_001}, "invalid_params", "'count'"),
+    ("tree_claim", {"count": -1}, "invalid_params", "'count'"),
+    ("tree_claim", {"count": 1.5}, "invalid_params", "'count'"),
+    ("tree_claim", {"count": "1"}, "invalid_params", "'count'"),
+    ("tree_claim", {"owner_id": ""}, "invalid_params", "'owner_id'"),
+    ("tree_claim", {"owner_id": "x" * 201}, "invalid_params", "'owner_id'"),
+    ("tree_delete", {"owner_id": "bob"}, "conflict", "system still holds tree {tree}"),
+    ("tree_archive", {"owner_id": "bob"}, "conflict", "system still holds tree {tree}"),
+    ("tree_update_metadata", {"metadata": too_large()}, "invalid_params", f"{MAX_METADATA} bytes"),
+    ("tree_update_metadata", {"metadata": [1]}, "invalid_params", "'metadata'"),
+    ("tree_get", {"lanes": ["sub"]}, "invalid_params", "'lanes.0'"),
+    ("tree_get", {"depth": -1}, "invalid_params", "'depth'"),
+    ("tree_render", {"depth": 201}, "invalid_params", "'depth'"),
+    ("tree_render", {"width": 0}, "invalid_params", "'width'"),
+    ("tree_render", {"width": 1001}, "invalid_params", "'width'"),
+    ("tree_render", {"limit": 0}, "invalid_params", "'limit'"),
+    ("tree_render", {"limit": 10_001}, "invalid_params", "'limit'"),
+    ("node_get_children", {"limit": 0}, "invalid_params", "'limit'"),
+    ("context_diff", {"node_id": NODE, "other": NODE, "limit": -1}, "invalid_params", "'limit'"),
+    ("context_diff", {"node_id": NODE, "other_id": NODE, "other": NODE}, "invalid_params", "same"),
+    ("node_create_text", {}, "invalid_params", "'content' is missing"),
+    ("node_create_text", {"content": "x" * (MAX_TEXT + 1)}, "invalid_params", "'content'"),
+    ("node_create_text", {"content": "x" * 10_000_000}, "invalid_params", "'content'"),
+    ("node_create_text", {"content": "x", "label": "x" * 201}, "invalid_params", "'label'"),
+    ("node_create_text", {"content": "x", "metadata": too_large()}, "invalid_params", "metadata"),
+    ("node_create_text", {"content": None}, "invalid_params", "'content'"),
+    ("node_label", {"node_id": NODE, "label": "x" * 201}, "invalid_params", "'label'"),
+    ("node_create_external", {}, "invalid_params", "'handle' is missing"),
+    ("node_create_external", {"handle": "nope"}, "handle_invalid", "'nope'"),
+    ("node_create_external", {"handle": ""}, "handle_invalid", "''"),
+    ("node_create_external", {"handle": "a@1::b:50%"}, "handle_invalid", "'50%'"),
+    ("node_create_external", {"handle": "a@1::b:\x1b"}, "handle_invalid", "control character"),
+    ("node_create_external", {"handle": {"plugin": "a"}}, "handle_invalid", "'version'"),
+    ("node_create_external", {"handle": 7}, "handle_invalid", "7"),
+    (
+        "node_create_external",
+        {"handle": "a@1.0.0::b:" + "x" * MAX_HANDLE},
+        "invalid_params",
+        f"{MAX_HANDLE} characters",
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "given", "code", "named"), CASES)
+async def test_a_value_that_does_not_fit(
+    world: World, method: str, given: dict[str, Any], code: str, named: str
+) -> None:
+    await refused(world, method, world.params(given), code, named.format(**world.names))
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "named"),
+    [
+        ("tree_create", {"metadata": "x"}, "'metadata'"),
+        ("tree_create", {"metadata": too_large()}, f"{MAX_METADATA} bytes"),
+        ("tree_create", {"owner_id": ""}, "'owner_id'"),
+        ("tree_list", {"owner_id": ""}, "'owner_id'"),
+        ("tree_query", {}, "'metadata' is missing"),
+        ("tree_query", {"metadata": None}, "'metadata'"),
+        ("tree_import", {}, "data, file"),
+        ("tree_import", {"data": "", "file": ""}, "data and file"),
+        ("cleanup", {"dry_run": "yes"}, "'dry_run'"),
+    ],
+)
+async def test_calls_about_no_tree_in_particular(
+    world: World, method: str, params: dict[str, Any], named: str
+) -> None:
+    await refused(world, method, params, "invalid_params", named)
+
+
+@pytest.mark.parametrize("number", [1e999, -1e999])
+async def test_a_number_that_json_cannot_carry_is_refused(world: World, number: float) -> None:
+    """`1e999` is JSON; read and written again it would be no JSON any more, for everybody."""
+    for method, given in (
+        ("tree_create", {}),
+        ("tree_update_metadata", world.params({})),
+        ("node_create_text", world.params({"content": "x"})),
+    ):
+        params = {**given, "metadata": {"a": [number]}}
+        await refused(world, method, params, "invalid_params", "too large for JSON")
+
+
+async def test_the_root_stays_and_so_does_a_node_with_children(world: World) -> None:
+    [refs] = await call_events(world.hub, "arbor.tree_get", tree_id=world.names["tree"], depth=0)
+    root = refs["tree"]["root"]
+    params = {"tree_id": world.names["tree"], "node_id": root}
+    await refused(world, "node_delete", params, "conflict", "root")
+    await refused(world, "node_delete", {**params, "recursive": True}, "conflict", "root")
+    below = NodeCreated.model_validate(
+        (
+            await call_events(
+                world.hub,
+                "arbor.node_create_text",
+                tree_id=world.names["tree"],
+                parent=world.names["node"],
+                content="below",
+            )
+        )[0]
+    )
+    params = {"tree_id": world.names["tree"], "node_id": world.names["node"]}
+    await refused(world, "node_delete", params, "conflict", world.names["node"], "has children")
+    await call_events(world.hub, "arbor.node_delete", **{**params, "node_id": below.node_id})
+
+
+async def test_text_at_the_limit_is_taken_and_comes_back_whole(world: World) -> None:
+    content = "ü" * MAX_TEXT
+    common = {"tree_id": world.names["tree"]}
+    [made] = await call_events(world.hub, "arbor.node_create_text", content=content, **common)
+    common["node_id"] = made["node_id"]
+    [found] = await call_events(world.hub, "arbor.node_get", **common)
+    assert found["node"]["data"]["content"] == content
+    await call_events(world.hub, "arbor.node_delete", **common)

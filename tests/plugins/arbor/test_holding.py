@@ -1,0 +1,302 @@
+"""The life of trees through the hub: lists, queries, cleaning up now and in the background."""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubd.plexus.builtin import build_hub
+from hubd.plexus.discovery import Source
+from hubd.plexus.host import PlexusHost
+from hubd.plexus.hub import Hub
+from hubd.plexus.lifecycle import plugins
+from hubd.plugins.arbor.activation import Arbor
+from hubd.storage import ids, tree
+from hubd.storage.database import Database, Tx
+from hubd.storage.references import DAY
+from tests.support import PATIENCE_SECONDS, call_error, call_events, hub_with
+
+ARBOR = Source("hubd.plugins.arbor.activation:Arbor", "a test")
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """Nothing runs in the background here."""
+    async with hub_with(tmp_path, Arbor()) as built:
+        yield built
+
+
+@asynccontextmanager
+async def living(directory: Path, **settings: Any) -> AsyncIterator[Hub]:
+    """A hub in which Arbor's background work runs, with these settings."""
+    async with Database(directory / "hub.db") as database:
+        hub = build_hub(database=database, settings={"arbor": settings})
+        async with plugins(hub, PlexusHost(hub), [ARBOR]):
+            yield hub
+
+
+async def plant(hub: Hub, **params: Any) -> str:
+    [made] = await call_events(hub, "arbor.tree_create", **params)
+    return str(made["tree_id"])
+
+
+async def listed(hub: Hub, method: str, **params: Any) -> list[str]:
+    pages = await call_events(hub, f"arbor.{method}", **params)
+    return [entry["tree_id"] for page in pages for entry in page["trees"]]
+
+
+async def steps_of(hub: Hub, tree_id: str) -> list[str]:
+    [refs] = await call_events(hub, "arbor.tree_get_refs", tree_id=tree_id)
+    return [step["step"] for step in refs["history"]]
+
+
+async def grow_older(hub: Hub, days: int) -> None:
+    assert hub.database is not None
+    await hub.database.execute("UPDATE arbor_trees SET state_since = state_since - ?", days * DAY)
+
+
+class Heard(logging.Handler):
+    """What the hub writes to its log, for those who wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[str] = []
+        self._loop = asyncio.get_running_loop()
+        self._more = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Comes from the writer's thread as well."""
+        self._lines.append(record.getMessage())
+        self._loop.call_soon_threadsafe(self._more.set)
+
+    async def wait_for(self, hub: Hub, text: str) -> None:
+        """Until it was said, and what was said of a transaction is on disk."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not any(text in line for line in self._lines):
+                self._more.clear()
+                await self._more.wait()
+            assert hub.database is not None
+            await hub.database.transaction(lambda tx: None)
+
+
+@pytest.fixture
+async def heard() -> AsyncIterator[Heard]:
+    listener = Heard()
+    log = logging.getLogger("hubd")
+    before = log.level
+    log.setLevel(logging.INFO)
+    log.addHandler(listener)
+    yield listener
+    log.removeHandler(listener)
+    log.setLevel(before)
+
+
+async def count_nodes(hub: Hub) -> int:
+    assert hub.database is not None
+    [(found,)] = await hub.database.fetch_rows("SELECT count(*) FROM arbor_nodes")
+    return int(found)
+
+
+# Lists
+
+
+async def test_trees_are_listed_by_state_and_by_owner(hub: Hub) -> None:
+    active, scheduled, archived = [await plant(hub, owner_id="ann") for _ in range(3)]
+    shared = await plant(hub, owner_id="bob")
+    await call_events(hub, "arbor.tree_claim", tree_id=shared, owner_id="ann")
+    await call_events(hub, "arbor.tree_release", tree_id=scheduled, owner_id="ann")
+    await call_events(hub, "arbor.tree_archive", tree_id=archived, owner_id="ann")
+    assert await listed(hub, "tree_list") == [active, shared]
+    assert await listed(hub, "tree_list", owner_id="bob") == [shared]
+    assert await listed(hub, "tree_list", owner_id="ann") == [active, shared]
+    assert await listed(hub, "tree_list", owner_id="ann%") == []
+    assert await listed(hub, "tree_list_scheduled") == [scheduled]
+    assert await listed(hub, "tree_list_archived") == [archived]
+
+
+async def test_many_trees_are_listed_in_pages_each_once(hub: Hub) -> None:
+    def work(tx: Tx) -> list[str]:
+        about = ['{"n": 0}', '{"n": 1}'] * 502
+        return [ids.text(tree.create(tx, "ann", 0, metadata=text).id) for text in about[:1003]]
+
+    assert hub.database is not None
+    trees = await hub.database.transaction(work)
+    pages = await call_events(hub, "arbor.tree_list")
+    assert [len(page["trees"]) for page in pages] == [500, 500, 3]
+    assert [entry["tree_id"] for page in pages for entry in page["trees"]] == trees
+    assert await listed(hub, "tree_query", metadata={"n": 1}) == trees[1::2]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "query", "is_found"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1}, True),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ({"a": {"b": {"c": 1, "d": 2}}}, {"a": {"b": {"c": 1}}}, True),
+        ({"a": {"b": 1}}, {"a": {}}, True),
+        ({"a": 1}, {"a": {}}, False),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": True}, {"a": True}, True),
+        ({"a": [1]}, {"a": [True]}, False),
+        ({"a": [1, {"x": 1, "y": 2}]}, {"a": [1, {"y": 2, "x": 1}]}, True),
+        ({"a": [1, 2]}, {"a": [1]}, False),
+        ({"a": "1"}, {"a": 1}, False),
+        ({"a": None}, {"a": None}, True),
+        ({}, {"a": None}, False),
+        ({"a": 1}, {}, True),
+        (None, {"a": 1}, False),
+    ],
+)
+async def test_a_query_finds_the_trees_whose_metadata_contains_it(
+    hub: Hub, metadata: dict[str, Any] | None, query: dict[str, Any], is_found: bool
+) -> None:
+    tree_id = await plant(hub, **({} if metadata is None else {"metadata": metadata}))
+    assert await listed(hub, "tree_query", metadata=query) == ([tree_id] if is_found else [])
+
+
+# Cleaning up
+
+
+async def test_a_dry_run_says_what_the_real_one_then_does(hub: Hub) -> None:
+    young, old, older = [await plant(hub) for _ in range(3)]
+    await call_events(hub, "arbor.tree_archive", tree_id=older)
+    await grow_older(hub, 30)
+    await call_events(hub, "arbor.tree_release", tree_id=old)
+    await grow_older(hub, 7)
+    await call_events(hub, "arbor.tree_release", tree_id=young)
+    for dry_run in (True, False):
+        *steps, done = await call_events(hub, "arbor.cleanup", dry_run=dry_run)
+        assert {(step["tree_id"], step["step"]) for step in steps} == {
+            (old, "archived"),
+            (older, "purged"),
+        }
+        assert {step["dry_run"] for step in steps} == {dry_run}
+        assert done == {"type": "cleanup_done", "archived": 1, "purged": 1, "dry_run": dry_run}
+        is_there = await listed(hub, "tree_list_archived")
+        assert is_there == ([older] if dry_run else [old])
+    [done] = await call_events(hub, "arbor.cleanup")
+    assert (done["archived"], done["purged"]) == (0, 0)
+    assert await listed(hub, "tree_list_scheduled") == [young]
+
+
+async def test_the_life_of_a_tree_is_told_also_when_it_is_gone(hub: Hub) -> None:
+    tree_id = await plant(hub, owner_id="ann")
+    await call_events(hub, "arbor.tree_claim", tree_id=tree_id, owner_id="bob", count=2)
+    await call_events(hub, "arbor.tree_delete", tree_id=tree_id, force=True)
+    [refs] = await call_events(hub, "arbor.tree_get_refs", tree_id=tree_id)
+    assert (refs["state"], refs["ref_count"], refs["owners"]) == ("purged", 0, {})
+    assert [(step["step"], step["owner_id"], step["count"]) for step in refs["history"]] == [
+        ("created", "ann", 1),
+        ("claimed", "bob", 2),
+        ("purged", None, None),
+    ]
+    error = await call_error(hub, "arbor.tree_get_refs", tree_id=tree_id[:8])
+    assert error["code"] == "not_found"
+    error = await call_error(hub, "arbor.tree_get", tree_id=tree_id)
+    assert error["code"] == "not_found"
+
+
+async def test_an_archived_tree_can_still_be_deleted(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    await call_events(hub, "arbor.tree_archive", tree_id=tree_id)
+    await call_events(hub, "arbor.tree_delete", tree_id=tree_id)
+    assert await steps_of(hub, tree_id) == ["created", "archived", "purged"]
+
+
+# In the background
+
+
+async def test_a_tree_that_nobody_holds_goes_by_itself(tmp_path: Path, heard: Heard) -> None:
+    settings = {"scheduled_days": 0, "archived_days": 0, "cleanup_seconds": 0.001}
+    async with living(tmp_path, **settings) as hub:
+        kept, tree_id = await plant(hub), await plant(hub)
+        await call_events(hub, "arbor.tree_release", tree_id=tree_id)
+        await heard.wait_for(hub, f"tree {tree_id}: nothing is left of it")
+        life = ["created", "released", "scheduled", "archived", "purged"]
+        assert await steps_of(hub, tree_id) == life
+        assert await listed(hub, "tree_list") == [kept]
+        assert await count_nodes(hub) == 1
+
+
+async def test_a_deleted_tree_is_purged_at_once_however_seldom_there_is_cleaning(
+    tmp_path: Path, heard: Heard
+) -> None:
+    async with living(tmp_path, cleanup_seconds=math.inf) as hub:
+        tree_id = await plant(hub)
+        await call_events(hub, "arbor.tree_delete", tree_id=tree_id)
+        await heard.wait_for(hub, f"tree {tree_id}: nothing is left of it")
+        assert await count_nodes(hub) == 0
+
+
+async def test_endless_periods_keep_trees_for_ever(tmp_path: Path) -> None:
+    forever = {"scheduled_days": math.inf, "archived_days": math.inf}
+    async with living(tmp_path, **forever, cleanup_seconds=0.001) as hub:
+        scheduled, archived = await plant(hub), await plant(hub)
+        await call_events(hub, "arbor.tree_release", tree_id=scheduled)
+        await call_events(hub, "arbor.tree_archive", tree_id=archived)
+        await grow_older(hub, 10_000)
+        [done] = await call_events(hub, "arbor.cleanup")
+        assert (done["archived"], done["purged"]) == (0, 0)
+        assert await listed(hub, "tree_list_scheduled") == [scheduled]
+        assert await listed(hub, "tree_list_archived") == [archived]
+
+
+async def test_cleaning_goes_on_after_it_failed(tmp_path: Path, heard: Heard) -> None:
+    """Another plugin's table still points at a node; when it does not, all is purged."""
+    async with living(tmp_path, cleanup_seconds=0.001) as hub:
+        db = hub.database
+        assert db is not None
+        tree_id = await plant(hub)
+        await db.execute("CREATE TABLE other_head (node INTEGER REFERENCES arbor_nodes (key))")
+        await db.execute("INSERT INTO other_head (node) SELECT key FROM arbor_nodes")
+        await call_events(hub, "arbor.tree_delete", tree_id=tree_id)
+        await heard.wait_for(hub, "cleaning up failed, and is tried again later")
+        assert await count_nodes(hub) == 1
+        await db.execute("DELETE FROM other_head")
+        await heard.wait_for(hub, f"tree {tree_id}: nothing is left of it")
+        assert await count_nodes(hub) == 0
+
+
+async def test_what_an_import_left_when_the_hub_died_is_gone_when_it_comes_back(
+    tmp_path: Path, heard: Heard
+) -> None:
+    async with Database(tmp_path / "hub.db") as db:
+        made = await db.transaction(lambda tx: tree.create(tx, "ann", 0, state="importing"))
+        await db.transaction(
+            lambda tx: tree.append(
+                tx,
+                tree.Place(made.root, made.root_id, made.key, made.root, 0, 0),
+                tree.text("x"),
+                0,
+            )
+        )
+    async with living(tmp_path) as hub:
+        await heard.wait_for(hub, f"tree {ids.text(made.id)}: nothing is left of it")
+        assert await count_nodes(hub) == 0
+        assert hub.database is not None
+        assert await hub.database.fetch_rows("SELECT count(*) FROM arbor_trees") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"scheduled_days": -1}, "the setting arbor.scheduled_days: "),
+        ({"archived_days": "soon"}, "the setting arbor.archived_days: "),
+        ({"cleanup_seconds": 0}, "the setting arbor.cleanup_seconds: "),
+        ({"days": 1}, "config.toml: [arbor] has no setting 'days'"),
+    ],
+)
+async def test_a_wrong_setting_leaves_the_plugin_out_with_a_sentence(
+    tmp_path: Path, settings: dict[str, Any], reason: str
+) -> None:
+    async with living(tmp_path, **settings) as hub:
+        [(source, said)] = hub.broken
+        assert source == str(ARBOR)
+        assert said.startswith(reason)
+        error = await call_error(hub, "arbor.tree_list")
+        assert error["code"] == "activation_not_found"

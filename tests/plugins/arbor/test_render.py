@@ -1,0 +1,374 @@
+"""Trees as text: seed 003's format, widths, limits, and nothing that a terminal obeys."""
+
+import unicodedata
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from hubd.plexus import resolve
+from hubd.plexus.hub import Hub
+from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.arbor.render import HANDLE_WIDTH, WIDTH, Line, draw, handle_line, text_line
+from hubd.plugins.echo import EchoPlugin
+from hubd.plugins.solar import Solar
+from hubd.wire.handle import WireHandle
+from tests.plugins.arbor.grower import Grower
+from tests.support import call_events, hub_with
+
+# What makes text run the other way, or ends doing so.
+BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    async with hub_with(tmp_path, Arbor(), EchoPlugin(), Solar(), Grower()) as built:
+        yield built
+
+
+async def plant(hub: Hub) -> str:
+    [made] = await call_events(hub, "arbor.tree_create")
+    return str(made["tree_id"])
+
+
+async def add(hub: Hub, tree_id: str, content: str, parent: str | None = None) -> str:
+    """Add a text, or a handle if it is in brackets."""
+    params: dict[str, Any] = {"tree_id": tree_id}
+    if parent is not None:
+        params["parent"] = parent
+    if content.startswith("["):
+        [made] = await call_events(
+            hub, "arbor.node_create_external", handle=content[1:-1], **params
+        )
+    else:
+        [made] = await call_events(hub, "arbor.node_create_text", content=content, **params)
+    return str(made["node_id"])
+
+
+async def render(hub: Hub, tree_id: str, **params: Any) -> str:
+    [drawn] = await call_events(hub, "arbor.tree_render", tree_id=tree_id, **params)
+    return str(drawn["render"])
+
+
+# The format
+
+
+async def test_a_tree_is_drawn_as_seed_003_shows(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    await add(hub, tree_id, "[cone@1.0.0::chat:msg-aaa:system:init]")
+    question = await add(hub, tree_id, "[cone@1.0.0::chat:msg-bbb:user:q1]")
+    await add(hub, tree_id, "[cone@1.0.0::chat:msg-ccc:assistant:a1]", question)
+    assert await render(hub, tree_id) == (
+        "└──\n"
+        "    ├── [cone:msg-aaa:system:init]\n"
+        "    └── [cone:msg-bbb:user:q1]\n"
+        "        └── [cone:msg-ccc:assistant:a1]"
+    )
+
+
+async def test_branches_that_go_on_have_a_line_beside_what_is_below_them(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    first = await add(hub, tree_id, "first")
+    below = await add(hub, tree_id, "below", first)
+    await add(hub, tree_id, "second")
+    await add(hub, tree_id, "deepest", below)
+    await add(hub, tree_id, "beside", first)
+    assert await render(hub, tree_id) == (
+        "└──\n"
+        "    ├── first\n"
+        "    │   ├── below\n"
+        "    │   │   └── deepest\n"
+        "    │   └── beside\n"
+        "    └── second"
+    )
+
+
+async def test_the_nodes_are_told_flat_as_well(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    node = await add(hub, tree_id, "[echo@1.0.0::once:hi]")
+    await call_events(hub, "arbor.node_label", tree_id=tree_id, node_id=node, label="greeting")
+    [drawn] = await call_events(hub, "arbor.tree_render", tree_id=tree_id, resolve=True)
+    root, below = drawn["nodes"]
+    assert root == {"id": root["id"], "parent": None, "depth": 0, "lane": "main", "summary": ""}
+    assert below == {
+        "id": node,
+        "parent": root["id"],
+        "depth": 1,
+        "lane": "main",
+        "summary": "hi",
+        "handle": "echo@1.0.0::once:hi",
+        "label": "greeting",
+    }
+    assert drawn["more"] == 0
+
+
+# One line a node
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", ""),
+        ("x" * 60, "x" * 60),
+        ("x" * 61, "x" * 59 + "…"),
+        ("日" * 30, "日" * 30),
+        ("日" * 31, "日" * 29 + "…"),
+        ("x" + "日" * 30, "x" + "日" * 29 + "…"),
+        ("🙂" * 31, "🙂" * 29 + "…"),
+        ("e\u0301" * 60, "e\u0301" * 60),
+        ("e\u0301" * 61, "e\u0301" * 59 + "…"),
+        ("a\nb\r\nc\rd\x85e\u2028f\u2029g\vh\fi\x1cj\x1dk\x1el", "a↵b↵c↵d↵e↵f↵g↵h↵i↵j↵k↵l"),
+        ("\n\n", "↵↵"),
+        ("tab\there", "tab here"),
+        ("\x1b[31mred\x1b[0m", "␛[31mred␛[0m"),
+        ("\x1b]0;title\x07", "␛]0;title␇"),
+        ("\x00\x08\x1f", "␀␈␟"),
+        ("\x7f\x80\x9b31m", "\ufffd\ufffd\ufffd31m"),
+        (f"a{BIDI}b", "a" + "\ufffd" * len(BIDI) + "b"),
+        ("x" * 100_000, "x" * 59 + "…"),
+        ("\u0301" * 100_000, "\u0301" * (60 * 8) + "…"),
+    ],
+)
+def test_a_text_is_one_line_of_so_many_columns(text: str, line: str) -> None:
+    assert text_line(text) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "line"),
+    [("ab", 1, "…"), ("a", 1, "a"), ("日", 1, "…"), ("日本", 3, "日…"), ("日本", 4, "日本")],
+)
+def test_a_width_is_kept_down_to_one_column(text: str, width: int, line: str) -> None:
+    assert text_line(text, width) == line
+
+
+@pytest.mark.parametrize(
+    ("handle", "line"),
+    [
+        ("cone@1.0.0::chat:msg-aaa:system:init", "[cone:msg-aaa:system:init]"),
+        ("solar.earth@1.0.0::info:earth", "[solar.earth:earth]"),
+        ("bare@1.0.0::nothing", "[bare]"),
+        ("a@1::b:", "[a:]"),
+        ("a@1::b:%1B[31m", "[a:%1B[31m]"),
+        ("a@1::b:\u202ex\u2028y", "[a:\ufffdx↵y]"),
+        ("a@1::b:" + "x" * 300, "[a:" + "x" * 197 + "…]"),
+    ],
+)
+def test_a_handle_is_its_plugin_and_what_it_points_with(handle: str, line: str) -> None:
+    assert handle_line(handle) == line
+
+
+def is_harmless(line: str) -> bool:
+    """No control character, and nothing that changes the direction of writing."""
+    return not any(
+        unicodedata.category(char) in ("Cc", "Zl", "Zp")
+        or unicodedata.bidirectional(char)
+        in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+        or char in BIDI
+        for char in line
+    )
+
+
+nasty = st.text(
+    st.characters(codec="utf-8")
+    | st.characters(codec="utf-8", categories=["Cc", "Cf", "Zl", "Zp", "Mn", "Me"])
+    | st.sampled_from("日🙂\u200d\ufe0f\x1b\x9b\r\n" + BIDI)
+)
+
+
+@given(nasty, st.integers(1, 200))
+@example("\u0301" * 9, 1)
+def test_no_text_escapes_its_line(text: str, width: int) -> None:
+    line = text_line(text, width)
+    assert is_harmless(line)
+    assert cell_len(line) <= width
+
+
+@given(st.lists(nasty, max_size=3), st.sampled_from(["a", "a.b-c_d"]))
+def test_no_handle_escapes_its_line(meta: list[str], plugin: str) -> None:
+    line = handle_line(str(WireHandle(plugin, "1.0.0", "m", tuple(meta))))
+    assert is_harmless(line)
+    assert cell_len(line) <= HANDLE_WIDTH + 2
+    assert line.startswith(f"[{plugin}")
+    assert line.endswith("]")
+
+
+@given(st.lists(st.tuples(nasty, st.integers(0, 100)), max_size=20), st.integers(1, 80))
+def test_a_drawing_has_a_line_for_each_node_and_each_within_its_width(
+    nodes: list[tuple[str, int]], width: int
+) -> None:
+    lines = [Line(b"0", None, "")]
+    depths = [0]
+    for number, (text, above) in enumerate(nodes, 1):
+        parent = lines[above % len(lines)]
+        lines.append(Line(str(number).encode(), parent.id, text_line(text, width)))
+        depths.append(depths[above % number] + 1)
+    drawn = draw(lines).split("\n")
+    assert len(drawn) == len(lines)
+    assert is_harmless("".join(drawn))
+    indents = []
+    for line in drawn:
+        indents.append(len(line) - len(line.lstrip("│ ")))
+        assert cell_len(line) <= indents[-1] + 4 + width
+    assert sorted(indents) == sorted(4 * depth for depth in depths)
+
+
+async def test_what_a_client_gets_has_no_control_character_but_the_ends_of_lines(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    evil = "".join(map(chr, range(0xA0))) + BIDI + "\u2028\u2029"
+    for start in range(0, len(evil), 20):
+        await add(hub, tree_id, evil[start : start + 20])
+    handle = WireHandle("grower", "1.0.0", "thing", ("", evil[1:]))
+    await add(hub, tree_id, f"[{handle}]")
+    for resolved in (False, True):
+        [drawn] = await call_events(
+            hub, "arbor.tree_render", tree_id=tree_id, resolve=resolved, width=1000
+        )
+        assert is_harmless(drawn["render"].replace("\n", ""))
+        assert all(is_harmless(node["summary"]) for node in drawn["nodes"])
+        assert len(drawn["render"].split("\n")) == len(drawn["nodes"])
+
+
+# Limits
+
+
+async def test_what_lies_deeper_is_counted_where_it_is_left_out(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    first = await add(hub, tree_id, "first")
+    await add(hub, tree_id, "second")
+    third = await add(hub, tree_id, "third")
+    for parent, count in ((first, 3), (third, 2)):
+        await call_events(hub, "grower.grow", tree_id=tree_id, parent=parent, count=count)
+    assert await render(hub, tree_id, depth=1) == (
+        "└──\n"
+        "    ├── first\n"
+        "    │   └── … 3 more\n"
+        "    ├── second\n"
+        "    └── third\n"
+        "        └── … 2 more"
+    )
+    [drawn] = await call_events(hub, "arbor.tree_render", tree_id=tree_id, depth=1)
+    assert drawn["more"] == 5
+    assert await render(hub, tree_id, depth=0) == "└──\n    └── … 8 more"
+
+
+async def test_more_nodes_than_wanted_are_counted_at_the_root(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    first = await add(hub, tree_id, "first")
+    await call_events(hub, "grower.grow", tree_id=tree_id, parent=first, content="c", count=4)
+    await add(hub, tree_id, "second")
+    assert await render(hub, tree_id, limit=3) == (
+        "└──\n    ├── first\n    │   └── c\n    └── … 4 more"
+    )
+    # Both limits at once: each node is told of once.
+    assert await render(hub, tree_id, limit=3, depth=2) == (
+        "└──\n    ├── first\n    │   └── c\n    │       └── … 3 more\n    └── … 1 more"
+    )
+    assert await render(hub, tree_id, limit=1) == "└──\n    └── … 6 more"
+
+
+async def test_a_width_is_that_of_the_texts(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    await add(hub, tree_id, "日本語のテキスト")
+    assert await render(hub, tree_id, width=7) == "└──\n    └── 日本語…"
+    assert await render(hub, tree_id, width=1000) == "└──\n    └── 日本語のテキスト"
+
+
+async def test_lanes_are_drawn_as_asked_for(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    turn = await add(hub, tree_id, "turn")
+    await call_events(
+        hub,
+        "grower.grow",
+        tree_id=tree_id,
+        parent=turn,
+        content="event",
+        lane="events",
+        count=2,
+    )
+    await add(hub, tree_id, "answer", turn)
+    assert await render(hub, tree_id) == "└──\n    └── turn\n        └── answer"
+    both = await render(hub, tree_id, lanes=["main", "events"])
+    assert both == (
+        "└──\n    └── turn\n        ├── event\n        │   └── event\n        └── answer"
+    )
+    # Without the lane of their parent they hang at the root.
+    assert await render(hub, tree_id, lanes=["events"]) == "└──\n    └── event\n        └── event"
+
+
+# What handles point at
+
+
+async def test_handles_are_drawn_as_what_they_point_at_and_failures_with_their_reason(
+    hub: Hub,
+) -> None:
+    tree_id = await plant(hub)
+    for content in (
+        "[echo@1.0.0::once:hello%0Aworld]",
+        "[solar.earth.luna@1.0.0::info:luna]",
+        "[grower@1.0.0::thing:gone:it]",
+        "[grower@1.0.0::thing:raises:it]",
+        "[nobody@1.0.0::thing:x]",
+        "[echo@2.0.0::once:hi]",
+        "[echo@1.0.0::twice:hi]",
+        "a text",
+    ):
+        await add(hub, tree_id, content)
+    lines = (await render(hub, tree_id, resolve=True, width=200)).split("\n    ")
+    assert [line[4:] for line in lines[1:]] == [
+        "hello world",
+        "Luna, moon",
+        "[unresolved: grower:gone:it: no thing it]",
+        "[unresolved: grower:raises:it: ValueError: a resolver's mistake: it]",
+        "[unresolved: nobody:x: no plugin 'nobody' owns this handle]",
+        "[unresolved: echo:hi: echo@2.0.0::once:hi is of major version 2, and echo is 1.0.0]",
+        "[unresolved: echo:hi: echo has no handles 'twice']",
+        "a text",
+    ]
+
+
+async def test_a_reason_is_cut_like_a_text(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    await add(hub, tree_id, f"[grower@1.0.0::thing:raises:{'x' * 500}]")
+    [_, line] = (await render(hub, tree_id, resolve=True)).split("\n")
+    reason = line.removeprefix("    └── [unresolved: ").removesuffix("]")
+    assert reason == "grower:raises:" + "x" * (WIDTH - 15) + "…"
+
+
+async def test_a_summary_that_is_empty_shows_the_handle(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    await add(hub, tree_id, "[echo@1.0.0::once:]")
+    assert await render(hub, tree_id, resolve=True) == "└──\n    └── [echo:]"
+
+
+async def test_many_handles_are_resolved_a_few_at_a_time_and_drawn_in_order(hub: Hub) -> None:
+    grower = hub.find(["grower"]).activation
+    assert isinstance(grower, Grower)
+    tree_id = await plant(hub)
+    for number in range(2 * resolve.CONCURRENT):
+        await add(hub, tree_id, f"[grower@1.0.0::thing:now:{number}]")
+    drawn = await render(hub, tree_id, resolve=True)
+    assert [line[8:] for line in drawn.split("\n")[1:]] == [
+        str(number) for number in range(2 * resolve.CONCURRENT)
+    ]
+    assert grower.most <= resolve.CONCURRENT
+
+
+async def test_a_plugin_that_never_answers_costs_its_own_line_only(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolve, "RESOLVE_TIMEOUT_SECONDS", 0.01)
+    grower = hub.find(["grower"]).activation
+    assert isinstance(grower, Grower)
+    tree_id = await plant(hub)
+    await add(hub, tree_id, "[grower@1.0.0::thing:slow:x]")
+    await add(hub, tree_id, "[echo@1.0.0::once:hi]")
+    drawn = (await render(hub, tree_id, resolve=True, width=200)).split("\n")
+    assert drawn[1].startswith(
+        "    ├── [unresolved: grower:slow:x: grower@1.0.0::thing:slow:x took"
+    )
+    assert drawn[2] == "    └── hi"
+    assert (grower.ended, grower.running) == (1, 0)

@@ -1,0 +1,118 @@
+"""Ids: what they look like, how they sort, and what a beginning of one means."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import RFC_4122, UUID
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hubd.storage import ids
+
+# A moment of 2023, in nanoseconds.
+MOMENT = 1_700_000_000_000_000_000
+
+uuids = st.uuids(version=4)
+
+
+class Clock:
+    """Shows one time after the other, and the last one for ever."""
+
+    def __init__(self, *times: int) -> None:
+        self._times = list(times)
+
+    def time_ns(self) -> int:
+        return self._times.pop(0) if len(self._times) > 1 else self._times[0]
+
+
+@contextmanager
+def clock(*times: int) -> Iterator[None]:
+    """Ids are made at these times, as in a process that has not made any before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ids, "time", Clock(*times))
+        patch.setattr(ids, "_last_tick", 0)
+        yield
+
+
+@given(st.lists(st.integers(0, 2**62), min_size=2, max_size=50))
+@example([MOMENT + 1, MOMENT])
+def test_later_ids_sort_later_whatever_the_clock_does(times: list[int]) -> None:
+    with clock(*times):
+        made = [ids.uuid7() for _ in times]
+    assert made == sorted(made)
+    assert len(set(made)) == len(made)
+
+
+def test_ids_of_the_same_nanosecond_sort_by_creation_also_beyond_a_millisecond() -> None:
+    with clock(MOMENT):
+        made = [ids.uuid7() for _ in range(10_000)]
+    assert made == sorted(set(made))
+    # The place for a fraction of a millisecond has 12 bits.
+    assert int.from_bytes(made[-1][:6]) - int.from_bytes(made[0][:6]) == 10_000 // 4096
+
+
+def test_a_sortable_id_says_its_millisecond() -> None:
+    with clock(MOMENT + 5_000_000):
+        made = UUID(bytes=ids.uuid7())
+    assert made.int >> 80 == MOMENT // 1_000_000 + 5
+
+
+@pytest.mark.parametrize(("make", "version"), [(ids.uuid4, 4), (ids.uuid7, 7)])
+def test_ids_are_uuids_of_their_version_and_never_the_same(make: type[bytes], version: int) -> None:
+    made = [UUID(bytes=make()) for _ in range(1000)]
+    assert {(entry.version, entry.variant) for entry in made} == {(version, RFC_4122)}
+    assert len(set(made)) == len(made)
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_an_id_is_written_as_the_uuid_module_writes_it(value: bytes) -> None:
+    assert ids.text(value) == str(UUID(bytes=value))
+
+
+@given(uuids)
+def test_every_beginning_of_eight_digits_or_more_spans_exactly_the_ids_that_begin_so(
+    wanted: UUID,
+) -> None:
+    for written in (str(wanted), wanted.hex):
+        for end in range(len(written) + 1):
+            start = written[:end]
+            digits = start.replace("-", "")
+            found = ids.span(start)
+            if len(digits) < ids.MIN_PREFIX:
+                assert found is None
+                continue
+            assert found is not None
+            low, high = found
+            assert low.hex() == digits + "0" * (32 - len(digits))
+            assert high.hex() == digits + "f" * (32 - len(digits))
+            assert low <= wanted.bytes <= high
+            assert ids.span(f" {start.upper()}\n") == found
+
+
+@given(uuids)
+def test_a_whole_id_spans_itself_alone(wanted: UUID) -> None:
+    assert ids.span(str(wanted)) == (wanted.bytes, wanted.bytes)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "1234567",
+        "1234567-",
+        "-12345678",
+        "1234-5678",
+        "12345678--1234",
+        "12345678-123-4",
+        "1234567g",
+        "١٢٣٤٥٦٧٨",  # digits, but not these
+        "12345678 ".ljust(12, "9"),
+        "0" * 33,
+        "00000000-0000-0000-0000-0000000000000",
+        "urn:uuid:00000000-0000-0000-0000-000000000000",
+        "%",
+    ],
+)
+def test_what_is_no_beginning_of_an_id_spans_nothing(written: str) -> None:
+    assert ids.span(written) is None
