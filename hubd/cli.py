@@ -60,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
     # Before anything that describes itself is imported.
     from hubd.activation.described import DESCRIBED
 
-    DESCRIBED.open(Path(settings.paths.cache) / "schemas.json")
+    DESCRIBED.open(Path(settings.paths.data) / "schemas.json")
     from hubd import app
 
     if settings.plugins:

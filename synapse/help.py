@@ -237,9 +237,12 @@ def _handle_lines(produced: str, handle: dict[str, Any]) -> list[str]:
 
 
 def sample_handle(cache: Cache) -> str:
-    """A handle of the first type there is, to show the form."""
-    for path in sorted(cache.paths()):
+    """A handle to show the form; of a type without ids, if there is one: nobody can guess those."""
+    found: list[tuple[int, str]] = []
+    for path in cache.paths():
         for entry in cache.namespace(path).get("handles", []):
-            meta = "".join(":hello" for field in entry["meta_fields"] if field["required"])
-            return f"{path}@{entry['version']}::{entry['method']}{meta}"
-    return HANDLE
+            needed = [field["name"] for field in entry["meta_fields"] if field["required"]]
+            guesses = sum(name.endswith("id") for name in needed)
+            meta = ":hello" * len(needed)
+            found.append((guesses, f"{path}@{entry['version']}::{entry['method']}{meta}"))
+    return min(found)[1] if found else HANDLE

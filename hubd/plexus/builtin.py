@@ -139,18 +139,20 @@ class Plexus(Activation, version="1.0.0"):
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
             node_id: Only the path from the root to this node.
-            lanes: Which lanes to walk; `main` unless said otherwise.
+            lanes: Which lanes to walk; `main`, and the node's own, unless said otherwise.
         """
         database = self.hub.database
         if database is None:
             raise Unavailable("this hub has no database")
         found = await tree.look_up(database, tree_id)
-        shown = frozenset(map(tree.LANES.index, lanes or ["main"]))
+        shown = set(map(tree.LANES.index, lanes or ["main"]))
         if node_id is None:
-            pages = walk.whole(database, found, shown)
+            pages = walk.whole(database, found, frozenset(shown))
         else:
             place = await tree.look_up_place(database, found, node_id.bytes)
-            pages = walk.nodes(database, await walk.path(database, place), shown)
+            if not lanes:
+                shown.add(place.lane)
+            pages = walk.nodes(database, await walk.path(database, place), frozenset(shown))
         async for page in pages:
             handles = [node.handle for node in page if node.handle is not None]
             async with aclosing(resolve_each(self.hub, handles)) as answers:

@@ -191,7 +191,7 @@ def validate(spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_one(names: tuple[str, ...], params: Mapping[str, Any]) -> None:
-    given = [name for name in names if name in params]
+    given = [name for name in names if params.get(name) is not None]
     if len(given) != 1:
         raise InvalidParams(
             f"give exactly one of {', '.join(names)}"

@@ -76,4 +76,4 @@ def test_a_daemon_says_the_same_of_itself_whether_it_remembers_or_not(home: Path
                 [events_of(home, f"{name}.schema") for name in ("plexus", "arbor", "claudecode")]
             )
     assert said[0] == said[1]
-    assert (Path(Paths(str(home)).cache) / "schemas.json").exists()
+    assert (Path(Paths(str(home)).data) / "schemas.json").exists()

@@ -275,3 +275,9 @@ async def test_of_parameters_that_exclude_each_other_exactly_one_is_given(tmp_pa
     )
     assert both["message"] == "give exactly one of name, number, not name and number"
     assert schema["params"]["oneOf"] == [{"required": ["name"]}, {"required": ["number"]}]
+
+
+async def test_a_parameter_that_is_null_was_not_given(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, Choosy()) as hub:
+        error = await call_error(hub, "choosy.pick", name=None)
+    assert error["message"] == "give exactly one of name, number"
