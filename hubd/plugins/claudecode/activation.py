@@ -24,11 +24,12 @@ from hubd.plugins.claudecode.handles import (
 )
 from hubd.plugins.claudecode.history import History
 from hubd.plugins.claudecode.messages import output_text
+from hubd.plugins.claudecode.retention import Retention
 from hubd.plugins.claudecode.tables import MIGRATIONS
 from hubd.storage import ids, streams
 
 
-class ClaudeCode(History, namespace=NAMESPACE, version=VERSION):
+class ClaudeCode(Retention, History, namespace=NAMESPACE, version=VERSION):
     """Claude Code sessions: every chat a durable stream, every conversation a branching tree.
 
     A chat runs in the background and outlives its caller. Any number of readers follow it, each
@@ -40,11 +41,13 @@ class ClaudeCode(History, namespace=NAMESPACE, version=VERSION):
     async def lifespan(self) -> AsyncIterator[None]:
         """Go on where an earlier hub has stopped, and interrupt what runs when this one stops."""
         context = Context(self.db, self.host, self.path)
-        chats = Chats(self.db, self.host, context, self.settings(Settings))
+        settings = self.settings(Settings)
+        chats = Chats(self.db, self.host, context, settings)
         await chats.recover()
         self._chats = chats
         try:
-            yield
+            async with self.keeping(settings.retention_days):
+                yield
         finally:
             await chats.close()
             self._chats = None
@@ -52,7 +55,7 @@ class ClaudeCode(History, namespace=NAMESPACE, version=VERSION):
     @resolver
     async def turn(self, ref: TurnRef) -> AsyncIterator[events.ResolvedTurn]:
         """Read a turn back."""
-        data = (await self.blob_of(ref.turn_id)).data
+        data = (await self.blob_of(ref.turn_id, "turn")).data
         yield events.ResolvedTurn(
             handle=ref,
             index=data["index"],
@@ -64,7 +67,7 @@ class ClaudeCode(History, namespace=NAMESPACE, version=VERSION):
     @resolver
     async def message(self, ref: MessageRef) -> AsyncIterator[events.ResolvedMessage]:
         """Read a message back, with its blocks."""
-        data = (await self.blob_of(ref.blob_id)).data
+        data = (await self.blob_of(ref.blob_id, "message")).data
         content = data.get("content")
         if content is None:
             blobs = [await store.blob(self.db, UUID(name).bytes) for name in data["blocks"]]
@@ -81,30 +84,31 @@ class ClaudeCode(History, namespace=NAMESPACE, version=VERSION):
     @resolver
     async def content(self, ref: ContentRef) -> AsyncIterator[events.ResolvedBlock]:
         """Read a block of text back; the text so far while it is being written."""
-        yield await self._block(ref)
+        # What has no kind of its own is kept as content.
+        yield await self._block(ref, "content", "other")
 
     @resolver
     async def thinking(self, ref: ThinkingRef) -> AsyncIterator[events.ResolvedBlock]:
         """Read a block of thinking back."""
-        yield await self._block(ref)
+        yield await self._block(ref, "thinking")
 
     @resolver
     async def tool_use(self, ref: ToolUseRef) -> AsyncIterator[events.ResolvedToolUse]:
         """Read a call of a tool back."""
-        blob = await self.blob_of(ref.blob_id)
+        blob = await self.blob_of(ref.blob_id, "tool_use")
         block = blob.data["block"]
         yield events.ResolvedToolUse(
             handle=ref,
             tool_name=ref.tool_name,
             input=block.get("input", block.get("text")),
             block=block,
-            complete=blob.complete,
+            complete=blob.whole,
         )
 
     @resolver
     async def tool_result(self, ref: ToolResultRef) -> AsyncIterator[events.ResolvedToolResult]:
         """Read back what a tool gave, whole."""
-        block = (await self.blob_of(ref.blob_id)).data["block"]
+        block = (await self.blob_of(ref.blob_id, "tool_result")).data["block"]
         yield events.ResolvedToolResult(
             handle=ref,
             output=output_text(block.get("content")),
@@ -132,12 +136,12 @@ class ClaudeCode(History, namespace=NAMESPACE, version=VERSION):
         found = await store.look_up_session(self.db, ids.text(ref.session_id.bytes))
         yield events.ResolvedSession(handle=ref, name=found.name, session=await self.info(found))
 
-    async def _block(self, ref: ContentRef | ThinkingRef) -> events.ResolvedBlock:
-        blob = await self.blob_of(ref.blob_id)
+    async def _block(self, ref: ContentRef | ThinkingRef, *kinds: str) -> events.ResolvedBlock:
+        blob = await self.blob_of(ref.blob_id, *kinds)
         block = blob.data["block"]
         return events.ResolvedBlock(
             handle=ref,
             text=str(block.get("text") or block.get("thinking") or ""),
             block=block,
-            complete=blob.complete,
+            complete=blob.whole,
         )

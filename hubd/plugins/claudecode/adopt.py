@@ -52,7 +52,6 @@ class Adoption:
     def _user(self, content: list[dict[str, Any]], message: NativeMessage) -> None:
         text = " ".join(str(block.get("text", "")) for block in content).strip()[:PROMPT_SHOWN]
         turn = {
-            "turn_id": ids.text(ids.uuid7()),
             "index": self._index,
             "session_id": ids.text(self._session.id),
             "prompt": text,

@@ -111,69 +111,65 @@ class Error(Durable):
     code: str | None = None
 
 
-class BlockStart(Event):
-    """A block begins: `content_start`, `thinking_start`, `tool_use_start`."""
+class BlockLive(Event):
+    """What all live events have: which block of which message they are about."""
 
     block_index: int
-    tool_use_id: str | None = None
-    tool_name: str | None = None
+    message_id: str
     parent_tool_use_id: str | None = None
 
 
-class ContentStart(BlockStart):
+class ContentStart(BlockLive):
     """A block of text begins."""
 
 
-class ThinkingStart(BlockStart):
+class ContentDelta(BlockLive):
+    """A block of text grew."""
+
+    offset: int
+    text: str
+
+
+class ContentEnd(BlockLive):
+    """A block of text is whole."""
+
+    position: Position
+
+
+class ThinkingStart(BlockLive):
     """A block of thinking begins."""
 
 
-class ToolUseStart(BlockStart):
-    """A call of a tool begins."""
-
-
-class ContentDelta(Event):
-    """A block of text grew."""
-
-    block_index: int
-    offset: int
-    text: str
-
-
-class ThinkingDelta(Event):
+class ThinkingDelta(BlockLive):
     """A block of thinking grew."""
 
-    block_index: int
     offset: int
     text: str
 
 
-class ToolUseDelta(Event):
+class ThinkingEnd(BlockLive):
+    """A block of thinking is whole."""
+
+    position: Position
+
+
+class ToolUseStart(BlockLive):
+    """A call of a tool begins."""
+
+    tool_use_id: str | None
+    tool_name: str | None
+
+
+class ToolUseDelta(BlockLive):
     """The input of a tool grew."""
 
-    block_index: int
     offset: int
     partial_json: str
 
 
-class ContentEnd(Event):
-    """A block of text is whole."""
-
-    block_index: int
-    position: Position
-
-
-class ThinkingEnd(Event):
-    """A block of thinking is whole."""
-
-    block_index: int
-    position: Position
-
-
-class ToolUseEnd(Event):
+class ToolUseEnd(BlockLive):
     """A call of a tool is whole."""
 
-    block_index: int
     position: Position
 
 

@@ -5,19 +5,19 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from hubd.activation import Conflict, Host, HubError, InvalidParams
+from hubd.activation import Conflict, ExecutionError, Host, HubError, InvalidParams
 from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.argv import ChatOptions
 from hubd.plugins.claudecode.context import Context
 from hubd.plugins.claudecode.engine import Engine, Settings, choose
 from hubd.plugins.claudecode.family import reap
 from hubd.plugins.claudecode.live import Live
-from hubd.plugins.claudecode.mirror import Mirror
+from hubd.plugins.claudecode.mirror import Mirror, interrupt
 from hubd.plugins.claudecode.resume import prepare
 from hubd.plugins.claudecode.run import Chat, Request
 from hubd.storage import ids, streams
@@ -29,6 +29,8 @@ log = logging.getLogger("hubd.claudecode")
 SECRETS: Final = ("HUBD_TOKEN", "SYNAPSE_TOKEN")
 # Chats that run at the same time; more wait.
 MAX_RUNNING: Final = 64
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -50,23 +52,36 @@ class Chats:
         # Those that run, by stream, and the session each belongs to.
         self._running: dict[int, Chat] = {}
         self._busy: dict[bytes, int] = {}
-        # The environments of those that wait; gone with the hub.
-        self._environments: dict[int, Mapping[str, str]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        # The environments of those that wait, by the ids of their streams; gone with the hub.
+        self._environments: dict[bytes, Mapping[str, str]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        # Set when nothing is left of what an earlier hub had started; no chat begins before.
+        self._reaped = asyncio.Event()
         self._closing = False
 
     # Beginning and end of the hub
 
     async def recover(self) -> None:
-        """End what an earlier hub has left behind, and go on with what waits."""
-        for _, stream_id, pid, started in await store.runs(self._db):
-            if await reap(pid, started, ids.text(stream_id)):
-                log.warning("ended process %d, left behind by a hub that died", pid)
+        """Interrupt what an earlier hub was running; its processes end in the background.
+
+        What waits goes on when they have ended: a hub that starts does not wait for them.
+        """
         interrupted = await self._db.transaction(_interrupt)
         for stream in interrupted:
             log.warning("chat interrupted", extra={"stream_id": ids.text(stream.id)})
+        self._spawn(self._go_on(await store.runs(self._db)))
+
+    async def _go_on(self, left: list[tuple[int, bytes, int, str]]) -> None:
+        await asyncio.gather(*(self._reap(*run) for run in left))
+        self._reaped.set()
         for _, session_id, _ in await store.queued(self._db):
-            self._spawn(self._next(session_id))
+            await self._next(session_id)
+
+    async def _reap(self, stream: int, stream_id: bytes, pid: int, started: str) -> None:
+        if await reap(pid, started, ids.text(stream_id)):
+            extra = {"stream_id": ids.text(stream_id)}
+            log.warning("ended process %d, left behind by a hub that died", pid, extra=extra)
+        await self._db.transaction(lambda tx: store.forget_run(tx, stream))
 
     async def close(self) -> None:
         """Interrupt what runs; returns when that is on disk."""
@@ -92,26 +107,40 @@ class Chats:
     async def submit(
         self, session: store.SessionRow, asked: Asked, env: Mapping[str, str], *, if_busy: str
     ) -> streams.StreamRow:
-        """Begin a chat, or let it wait for the one before it.
+        """Begin a chat, or let it wait for the one before it. Cancelling does not stop it.
 
         Raises:
             Conflict: The session is busy, and the caller will not wait.
+            HubError: It could not begin.
         """
-        if if_busy == "refuse" and (session.id in self._busy or await self._waits(session.id)):
-            raise Conflict(
-                f"session '{session.name}' is busy with another chat",
-                suggestion="Wait for it, cancel it, or let this one wait with if_busy=queue",
-            )
+        return await asyncio.shield(self._spawn(self._submit(session, asked, env, if_busy)))
+
+    async def _submit(
+        self, session: store.SessionRow, asked: Asked, env: Mapping[str, str], if_busy: str
+    ) -> streams.StreamRow:
         now = int(time.time())
+        stream_id = ids.uuid4()
 
         def enqueue(tx: Tx) -> streams.StreamRow:
-            stream = streams.create(tx, session.id, session.tree, now)
+            if if_busy == "refuse" and streams.is_busy(tx, session.id):
+                raise Conflict(
+                    f"session '{session.name}' is busy with another chat",
+                    suggestion="Wait for it, cancel it, or let this one wait with if_busy=queue",
+                )
+            stream = streams.create(tx, session.id, session.tree, now, stream_id=stream_id)
             store.enqueue(tx, stream.key, json.dumps(asdict(asked)))
             return stream
 
-        stream = await self._db.transaction(enqueue)
-        self._environments[stream.key] = env
-        await self._next(session.id)
+        # Before anybody can see the stream: it may begin as soon as it is there.
+        self._environments[stream_id] = env
+        try:
+            stream = await self._db.transaction(enqueue)
+        except BaseException:
+            del self._environments[stream_id]
+            raise
+        failed = await self._next(session.id)
+        if stream.key in failed:
+            raise failed[stream.key]
         return await streams.reread(self._db, stream.key)
 
     async def cancel(self, stream: streams.StreamRow) -> streams.StreamRow:
@@ -129,7 +158,7 @@ class Chats:
                     streams.set_status(tx, stream.key, "cancelled", now, "the chat was cancelled")
 
             await self._db.transaction(withdraw)
-            self._environments.pop(stream.key, None)
+            self._environments.pop(stream.id, None)
         return await streams.reread(self._db, stream.key)
 
     def live(self, stream: int) -> Live | None:
@@ -137,32 +166,47 @@ class Chats:
         chat = self._running.get(stream)
         return chat.live if chat else None
 
-    async def _waits(self, session_id: bytes) -> bool:
-        return any(found == session_id for _, found, _ in await store.queued(self._db))
+    async def _next(self, session_id: bytes) -> dict[int, HubError]:
+        """Begin the next chat of a session, if it is its turn.
 
-    async def _next(self, session_id: bytes) -> None:
-        """Begin the next chat of a session, if it is its turn."""
-        if self._closing or session_id in self._busy:
-            return
-        waiting = [entry for entry in await store.queued(self._db) if entry[1] == session_id]
-        # Somebody else may have begun it meanwhile.
-        if not waiting or session_id in self._busy or len(self._running) >= MAX_RUNNING:
-            return
-        stream, _, request = waiting[0]
-        self._busy[session_id] = stream
-        try:
-            await self._begin(stream, session_id, Asked(**json.loads(request)))
-        except BaseException as error:
-            del self._busy[session_id]
-            reason = error.message if isinstance(error, HubError) else f"{type(error).__name__}"
-            now = int(time.time())
-            await self._db.transaction(lambda tx: _fail(tx, stream, reason, now))
-            raise
+        Returns:
+            What was wrong with those that could not begin; they have failed.
+        """
+        failed: dict[int, HubError] = {}
+        while not self._closing:
+            waiting = [entry for entry in await store.queued(self._db) if entry[1] == session_id]
+            if not waiting or session_id in self._busy or len(self._busy) >= MAX_RUNNING:
+                break
+            stream, _, request = waiting[0]
+            self._busy[session_id] = stream
+            begun = False
+            try:
+                begun = await self._begin(stream, session_id, Asked(**json.loads(request)))
+            except HubError as error:
+                failed[stream] = error
+            except Exception as error:
+                log.exception("a chat could not begin")
+                failed[stream] = ExecutionError(f"{type(error).__name__}: {error}")
+            finally:
+                if not begun:
+                    del self._busy[session_id]
+            if begun:
+                break
+            if stream in failed:
+                reason, now = failed[stream].message, int(time.time())
+                await self._db.transaction(lambda tx: _fail(tx, stream, reason, now))  # noqa: B023  awaited here
+        return failed
 
-    async def _begin(self, stream_key: int, session_id: bytes, asked: Asked) -> None:
+    async def _begin(self, stream_key: int, session_id: bytes, asked: Asked) -> bool:
+        """Begin a chat; whether it was still wanted.
+
+        Raises:
+            HubError: It cannot begin.
+        """
+        await self._reaped.wait()
         session = await store.look_up_session(self._db, ids.text(session_id))
         row = await streams.reread(self._db, stream_key)
-        env = self._environments.pop(stream_key, None)
+        env = self._environments.pop(row.id, None)
         if env is None:
             log.warning(
                 "a chat that waited while the hub was down runs with the hub's environment",
@@ -174,32 +218,47 @@ class Chats:
         if not await asyncio.to_thread(Path(session.working_dir).is_dir):
             raise InvalidParams(f"the working directory {session.working_dir} is not there")
         head = await self._db.transaction(lambda tx: store.place_of(tx, session.head))
-        before = await prepare(self.context, session, head, engine.name, env)
+        before = await prepare(
+            self.context, session, head, engine.name, env, ephemeral=asked.ephemeral
+        )
         index = await self.context.turns(head)
         options = replace(
             options,
             resume=before.session,
-            fork_session=before.fork_at is not None,
+            fork_session=before.fork,
             resume_session_at=before.fork_at,
         )
         mirror = Mirror(session, stream_key, engine.name, ephemeral=asked.ephemeral)
         now = int(time.time())
 
-        def begin(tx: Tx) -> None:
+        def begin(tx: Tx) -> bool:
+            if streams.by_key(tx, stream_key).status != "queued":
+                return False  # cancelled meanwhile
             store.dequeue(tx, stream_key)
             mirror.begin(tx, head, asked.prompt, index, now)
+            return True
 
-        await self._db.transaction(begin)
         request = Request(
-            prompt=asked.prompt,
+            content=[*before.unanswered, {"type": "text", "text": asked.prompt}],
             options=options,
             working_dir=session.working_dir,
             env=env,
+            mcp_config=json.loads(session.options).get("mcp_config"),
         )
         chat = Chat(self._db, row, mirror, engine, request)
+        # Whoever cancels it from now on finds it here.
         self._running[stream_key] = chat
-        log.info("chat started", extra={"stream_id": ids.text(row.id)})
-        self._spawn(self._run(chat, stream_key, session_id))
+        begun = False
+        try:
+            begun = await self._db.transaction(begin)
+        finally:
+            if not begun:
+                del self._running[stream_key]
+                chat.ended.set()
+        if begun:
+            log.info("chat started", extra={"stream_id": ids.text(row.id)})
+            self._spawn(self._run(chat, stream_key, session_id))
+        return begun
 
     async def _run(self, chat: Chat, stream: int, session_id: bytes) -> None:
         try:
@@ -208,19 +267,20 @@ class Chats:
             self._running.pop(stream, None)
             self._busy.pop(session_id, None)
             self._db.waiters.wake(streams.topic(stream))
-        if not self._closing:
-            for _, waiting, _ in await store.queued(self._db):
-                if waiting not in self._busy:
-                    await self._next(waiting)
+        for _, waiting, _ in await store.queued(self._db):
+            await self._next(waiting)
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        # Errors of the hub are for whoever has called.
+        if error is not None and not isinstance(error, HubError):
             log.error("a chat could not be run", exc_info=error)
 
 
@@ -240,7 +300,7 @@ def _interrupt(tx: Tx) -> list[streams.StreamRow]:
     now = int(time.time())
     found = streams.interrupt_all(tx, now)
     for stream in found:
-        store.forget_run(tx, stream.key)
+        interrupt(tx, stream, now)
     return found
 
 

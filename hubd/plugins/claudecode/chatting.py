@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from hubd.activation import Encoded, NotFound, method
+from hubd.activation import Conflict, Encoded, ExecutionError, NotFound, method
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.base import LIST_NAMES, STREAM, IfBusy, Name, Prompt, SessionId
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
@@ -27,7 +27,9 @@ class Chatting(Sessions, Reading, version=VERSION):
         working_dir: str | None = None,
         model: str | None = None,
         system_prompt: str | None = None,
+        mcp_config: dict[str, Any] | None = None,
         ephemeral: bool = False,
+        loopback_enabled: bool = False,
         allowed_tools: list[str] | None = None,
         disallowed_tools: list[str] | None = None,
         permission_mode: str | None = None,
@@ -41,7 +43,9 @@ class Chatting(Sessions, Reading, version=VERSION):
             working_dir: For a new session: where the agent works.
             model: For a new session: which model; `offline` for the offline agent.
             system_prompt: For a new session: told to the agent after its own.
+            mcp_config: For a new session: more MCP servers, as `claude` takes them.
             ephemeral: Do not move the session; the turn stays in the tree.
+            loopback_enabled: For a new session: route permission questions to who should decide.
             allowed_tools: For a new session: tools that need no permission.
             disallowed_tools: For a new session: tools that are never permitted.
             permission_mode: For a new session: the agent's permission mode.
@@ -50,6 +54,8 @@ class Chatting(Sessions, Reading, version=VERSION):
         options = options_text(
             model=model,
             system_prompt=system_prompt,
+            mcp_config=mcp_config,
+            loopback_enabled=loopback_enabled or None,
             allowed_tools=allowed_tools,
             disallowed_tools=disallowed_tools,
             permission_mode=permission_mode,
@@ -61,6 +67,10 @@ class Chatting(Sessions, Reading, version=VERSION):
                 yield Encoded(to_json(event))
             else:
                 yield Encoded(with_handle(self.path, row))
+        ended = await streams.reread(self.db, stream.key)
+        if ended.started_at is None:
+            # It waited, and never began: there is no turn, and no event that would tell.
+            raise ExecutionError(f"the chat has not begun: {ended.error}")
 
     @method(streaming=False, needs_context=True, completes=LIST_NAMES)
     async def chat_async(
@@ -160,7 +170,10 @@ class Chatting(Sessions, Reading, version=VERSION):
         try:
             session = await store.look_up_session(self.db, name)
         except NotFound:
-            session = await self.make_session(name, self.directory(working_dir), options)
+            try:
+                session = await self.make_session(name, self.directory(working_dir), options)
+            except Conflict:  # somebody else was faster
+                session = await store.look_up_session(self.db, name)
         # What cannot run is refused before anything is promised.
         engine = self.chats.engine_for(session, options_of(session).model, env)
         if engine.advice:

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from hubd.activation import Host, HubError
 from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode.mirror import SYNTHETIC
 from hubd.plugins.claudecode.native import NativeMessage
 from hubd.storage import tree, walk
 from hubd.storage.database import Database
@@ -72,19 +73,33 @@ class Context:
             return []
         if blob.data["role"] == "user":
             return [_native("user", blob.data["content"], node, blob.data)]
+        if blob.data.get("model") == SYNTHETIC:
+            return []
         blocks: list[dict[str, Any]] = []
-        results: list[dict[str, Any]] = []
+        results: dict[str, dict[str, Any]] = {}
         for child in await self.children(node):
             part = self.own(child)
-            if part is None or part.method not in BLOCKS | {"tool_result"}:
-                continue
             inner = await self.blob(part)
-            if inner is not None:
-                (results if part.method == "tool_result" else blocks).append(inner.data["block"])
+            if part is None or inner is None:
+                continue
+            if part.method == "tool_result":
+                results[part.meta[1]] = inner.data["block"]
+            elif part.method in BLOCKS and (block := _usable(inner)) is not None:
+                blocks.append(block)
         found = [_native("assistant", blocks, node, blob.data)] if blocks else []
-        if results:
-            found.append(_native("user", results, node, {}))
+        calls = [str(block["id"]) for block in blocks if block.get("type") == "tool_use"]
+        if calls:
+            # In the order in which they came; those that never came are said to be missing,
+            # because a model takes no call without an answer.
+            given = [block for called, block in results.items() if called in calls]
+            missing = [_missing(called) for called in calls if called not in results]
+            found.append(_native("user", given + missing, node, {}))
         return found
+
+    async def calls_tools(self, node: Node) -> bool:
+        """Whether the message at a node calls tools."""
+        handles = [self.own(child) for child in await self.children(node)]
+        return any(handle is not None and handle.method == "tool_use" for handle in handles)
 
     async def children(self, node: Node) -> list[Node]:
         """All children of a node in the main lane."""
@@ -134,6 +149,21 @@ class Context:
         if isinstance(content, str):
             return content
         return to_json(dict(resolved.data)).decode()
+
+
+def _usable(blob: store.Blob) -> dict[str, Any] | None:
+    """A block as a model can be sent it; of one that broke off only text is of use."""
+    block: dict[str, Any] = blob.data["block"]
+    if blob.complete and blob.data.get("finished", True):
+        return block
+    text = block.get("text")
+    return {"type": "text", "text": text} if blob.blob_type == "content" and text else None
+
+
+def _missing(called: str) -> dict[str, Any]:
+    """In place of what a tool did not give."""
+    said = "[The tool was interrupted before it gave a result]"
+    return {"type": "tool_result", "tool_use_id": called, "content": said, "is_error": True}
 
 
 def _said(text: str, node: Node) -> NativeMessage:

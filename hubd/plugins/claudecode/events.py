@@ -182,6 +182,24 @@ class ConsumerDeleted(Event):
     consumer: str
 
 
+class RetentionStep(Event):
+    """The events of a chat were removed, or would be."""
+
+    stream_id: str
+    session_id: str
+    ended_at: int
+    events: int
+    dry_run: bool
+
+
+class RetentionDone(Event):
+    """All of which it was time."""
+
+    streams: int
+    events: int
+    dry_run: bool
+
+
 class Forked(Event):
     """A session that shares the tree of another."""
 

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from pydantic import Field
 
-from hubd.activation import InvalidParams, NotFound, method
+from hubd.activation import Conflict, InvalidParams, NotFound, method
 from hubd.plugins.claudecode import events, native, store
 from hubd.plugins.claudecode.adopt import Adoption
 from hubd.plugins.claudecode.base import (
@@ -24,7 +24,7 @@ from hubd.plugins.claudecode.chatting import Chatting
 from hubd.plugins.claudecode.handles import VERSION
 from hubd.plugins.claudecode.resume import WRITTEN_AS
 from hubd.plugins.claudecode.sessions import WHICH
-from hubd.storage import ids, tree
+from hubd.storage import ids, streams, tree
 from hubd.storage.database import Tx
 
 NativeId = Annotated[
@@ -148,17 +148,22 @@ class History(Chatting, version=VERSION):
             fresh = found.messages
         else:
             session = await store.look_up_session(self.db, ids.text(known[0]))
-            last = [known[1] in message.uuids for message in found.messages]
-            fresh = found.messages[last.index(True) + 1 :] if True in last else []
+            fresh = await self._not_yet_in(session, known[1], found.messages)
         head = await self.db.transaction(lambda tx: store.place_of(tx, session.head))
         index = await self.chats.context.turns(head)
 
         def adopt(tx: Tx) -> None:
+            if streams.is_busy(tx, session.id) or store.imported(tx, claude_session_id) != known:
+                raise Conflict(
+                    f"session '{session.name}' is busy with a chat or another import",
+                    suggestion="Try again when that is over",
+                )
             adoption = Adoption(tx, session, store.place_of(tx, session.head), index, now())
             adoption.add(fresh, claude_session_id)
             at = adoption.head.key
             store.move_head(tx, session.key, at, now())
-            store.set_native(tx, session.key, claude_session_id, at, "claude", now())
+            store.set_engine(tx, session.key, "claude")
+            store.set_native(tx, session.key, claude_session_id, at, now())
             store.note_import(tx, claude_session_id, session.id, fresh[-1].uuids[-1])
 
         if fresh:
@@ -206,15 +211,19 @@ class History(Chatting, version=VERSION):
         )
         yield events.Exported(claude_session_id=native_id, path=str(file), messages=len(messages))
 
-    async def blob_of(self, blob_id: UUID) -> store.Blob:
+    async def blob_of(self, blob_id: UUID, *kinds: str) -> store.Blob:
         """What a handle points at.
 
+        Args:
+            blob_id: Its id.
+            kinds: What it may be; anything if none is given.
+
         Raises:
-            NotFound: It is gone.
+            NotFound: It is gone, or something else.
         """
         blob = await store.blob(self.db, blob_id.bytes)
-        if blob is None:
-            raise NotFound(f"no block {blob_id}")
+        if blob is None or (kinds and blob.blob_type not in kinds):
+            raise NotFound(f"no {' or '.join(kinds) or 'block'} {blob_id}")
         return blob
 
     async def _context(
@@ -231,6 +240,16 @@ class History(Chatting, version=VERSION):
         session = await self.session_named(name, session_id)
         for message in await self._context(session, node_id):
             yield _shown(message)
+
+    async def _not_yet_in(
+        self, session: store.SessionRow, last_uuid: str, messages: list[native.NativeMessage]
+    ) -> list[native.NativeMessage]:
+        """The messages after the last that is known: by an import, or by a chat of the hub."""
+        known = {last_uuid}
+        for message in await self._context(session, None):
+            known.update(message.uuids)
+        places = [place for place, each in enumerate(messages) if known & {*each.uuids}]
+        return messages[places[-1] + 1 :] if places else []
 
     async def _native(
         self, session_id: str

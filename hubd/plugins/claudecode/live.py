@@ -6,15 +6,12 @@ far and then the rest.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from hubd.plugins.claudecode.facts import BlockDelta, BlockFinished, BlockStarted
 from hubd.plugins.claudecode.mirror import MessageKey
 
 BlockKey = tuple[MessageKey, int]
-# Tool input that was sent piece by piece is kept until the end of the chat, within reason: the
-# durable event has it parsed, and a follower in the middle of it wants the rest of the text.
-MAX_KEPT: Final = 64
 
 
 @dataclass
@@ -22,7 +19,10 @@ class Growing:
     """A block that is being written."""
 
     kind: str
-    start: dict[str, Any]
+    # Which block of which message, as every live event about it says.
+    name: dict[str, Any]
+    # Which tool is called, if one is.
+    call: dict[str, Any]
     # How many durable events came before it.
     after_seq: int
     parts: list[str] = field(default_factory=list)
@@ -37,44 +37,63 @@ class Live:
 
     def __init__(self) -> None:
         self.blocks: dict[BlockKey, Growing] = {}
-        # Tool input of blocks that are finished, by block.
-        self._finished: dict[BlockKey, Growing] = {}
 
     def start(self, fact: BlockStarted, after_seq: int) -> None:
-        """A block begins."""
-        start: dict[str, Any] = {"block_index": fact.index}
-        if fact.kind == "tool_use":
-            start |= {"tool_use_id": fact.tool_use_id, "tool_name": fact.tool_name}
+        """A block begins. What is only kept is not shown before it is whole."""
+        if fact.kind == "other":
+            return
+        name: dict[str, Any] = {"block_index": fact.index, "message_id": fact.message_id}
         if fact.parent_tool_use_id is not None:
-            start["parent_tool_use_id"] = fact.parent_tool_use_id
-        self.blocks[_key(fact)] = Growing(fact.kind, start, after_seq)
+            name["parent_tool_use_id"] = fact.parent_tool_use_id
+        call = {"tool_use_id": fact.tool_use_id, "tool_name": fact.tool_name}
+        is_call = fact.kind == "tool_use"
+        self.blocks[block_key(fact)] = Growing(fact.kind, name, call if is_call else {}, after_seq)
 
     def grow(self, fact: BlockDelta) -> None:
         """A block grew."""
-        block = self.blocks.get(_key(fact))
+        block = self.blocks.get(block_key(fact))
         piece = fact.text if fact.text is not None else fact.partial_json
         if block is not None and piece:
             block.parts.append(piece)
 
-    def finish(self, fact: BlockFinished) -> None:
-        """A block is a durable event now."""
-        block = self.blocks.pop(_key(fact), None)
-        if block is not None and block.kind == "tool_use":
-            self._finished[_key(fact)] = block
-            if len(self._finished) > MAX_KEPT:
-                del self._finished[next(iter(self._finished))]
+    def finish(self, key: BlockKey) -> None:
+        """A block is about to be a durable event: who has shown part of it has the rest there.
 
-    def finished_input(self, key: BlockKey) -> Growing | None:
-        """The text of a tool's input, for who has shown only part of it."""
-        return self._finished.get(key)
+        Not later: a follower could read the event first, and then take the block for a new one.
+        """
+        self.blocks.pop(key, None)
+
+
+@dataclass
+class _Progress:
+    """How much of a block one follower has shown."""
+
+    # Kept, because a block that is finished is nowhere else as the text that was sent.
+    block: Growing
+    parts: int = 0
+    characters: int = 0
+
+    def rest(self) -> list[dict[str, Any]]:
+        """An event for what is new, if anything is."""
+        text = "".join(self.block.parts[self.parts :])
+        self.parts = len(self.block.parts)
+        return self.show(text)
+
+    def show(self, text: str) -> list[dict[str, Any]]:
+        """An event for a piece of it."""
+        if not text:
+            return []
+        offset, kind = self.characters, self.block.kind
+        self.characters += len(text)
+        piece = {"partial_json" if kind == "tool_use" else "text": text}
+        return [{"type": f"{kind}_delta", **self.block.name, "offset": offset, **piece}]
 
 
 class Shown:
     """What one follower has shown of the blocks that are being written."""
 
     def __init__(self) -> None:
-        # How many parts of each block, and how many characters that is.
-        self._shown: dict[BlockKey, tuple[int, int]] = {}
+        self._shown: dict[BlockKey, _Progress] = {}
 
     def news(self, live: Live, seq: int) -> list[dict[str, Any]]:
         """Events for what is new, as long as all durable events before it were shown."""
@@ -82,41 +101,26 @@ class Shown:
         for key, block in live.blocks.items():
             if block.after_seq <= seq:
                 if key not in self._shown:
-                    self._shown[key] = (0, 0)
-                    found.append({"type": f"{block.kind}_start", **block.start})
-                found += self._rest(key, block)
+                    self._shown[key] = _Progress(block)
+                    found.append({"type": f"{block.kind}_start", **block.name, **block.call})
+                found += self._shown[key].rest()
         return found
 
-    def finish(self, event: dict[str, Any], live: Live | None) -> list[dict[str, Any]]:
+    def finish(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Events for the rest of a block whose durable event comes next."""
-        index = event.get("block_index")
-        key = ((event.get("parent_tool_use_id"), event.get("message_id", "")), index)
-        if key not in self._shown:
+        message = (event.get("parent_tool_use_id"), event.get("message_id", ""))
+        progress = self._shown.pop((message, event.get("block_index", -1)), None)
+        if progress is None:
             return []
-        kind = event["type"]
-        found: list[dict[str, Any]] = []
+        kind, name = progress.block.kind, progress.block.name
         if kind == "tool_use":
-            block = live.finished_input(key) if live else None
-            found += self._rest(key, block) if block else []
+            # The event has the input parsed; the rest of its text is only here.
+            found = progress.rest()
         else:
-            _, offset = self._shown[key]
-            rest = event["text"][offset:]
-            found += [_delta(kind, event["block_index"], offset, rest)] if rest else []
-        del self._shown[key]
-        found.append({"type": f"{kind}_end", "block_index": index, "position": event["position"]})
-        return found
-
-    def _rest(self, key: BlockKey, block: Growing) -> list[dict[str, Any]]:
-        parts, offset = self._shown[key]
-        rest = "".join(block.parts[parts:])
-        self._shown[key] = (len(block.parts), offset + len(rest))
-        return [_delta(block.kind, key[1], offset, rest)] if rest else []
+            found = progress.show(event["text"][progress.characters :])
+        return [*found, {"type": f"{kind}_end", **name, "position": event["position"]}]
 
 
-def _delta(kind: str, index: int, offset: int, text: str) -> dict[str, Any]:
-    name = "partial_json" if kind == "tool_use" else "text"
-    return {"type": f"{kind}_delta", "block_index": index, "offset": offset, name: text}
-
-
-def _key(fact: BlockStarted | BlockDelta | BlockFinished) -> BlockKey:
+def block_key(fact: BlockStarted | BlockDelta | BlockFinished) -> BlockKey:
+    """Which block a fact is about."""
     return (fact.parent_tool_use_id, fact.message_id), fact.index

@@ -43,6 +43,8 @@ MessageKey = tuple[str | None, str]
 
 # A prompt, or an answer, as it is shown in one line.
 PROMPT_SHOWN: Final = 200
+# The program speaks for itself, mostly of errors; no model has said it, and none is sent it.
+SYNTHETIC: Final = "<synthetic>"
 # What a tool gave is in its blob, whole; an event about it has this much of it.
 MAX_OUTPUT: Final = 64 * 1024
 
@@ -62,10 +64,10 @@ class OpenMessage:
 
     blob: bytes
     place: Place
+    # As its blob holds it; `blocks` are the blobs of its blocks in order of arrival.
     data: dict[str, Any]
+    # Those of its blocks that are not finished.
     blocks: dict[int, OpenBlock] = field(default_factory=dict)
-    # The blobs of its blocks, in order of arrival.
-    block_ids: list[str] = field(default_factory=list)
 
 
 class Mirror:
@@ -90,8 +92,10 @@ class Mirror:
         self._callers: dict[str, Place] = {}
         # How many durable events there are.
         self.pushed = 0
-        # The last assistant message of the main conversation that was finished.
+        # The last assistant message of the main conversation that was finished, and where an
+        # answer without any leaves the conversation.
         self.last_message: Place | None = None
+        self._before: Place
         # The program's own session, once it has said so.
         self.native_id: str | None = None
         self.result: TurnResult | None = None
@@ -99,10 +103,9 @@ class Mirror:
     def begin(self, tx: Tx, head: Place, prompt: str, index: int, now: int) -> None:
         """The turn, the user's message and the first two events."""
         self._event_origin = tree.origin(tx, EventRef(event_id=UUID(int=0), event_type="x").wire)
-        turn_id = ids.uuid7()
+        self._before = head
         shown = prompt if len(prompt) <= PROMPT_SHOWN else f"{prompt[: PROMPT_SHOWN - 1]}…"
         self._turn = {
-            "turn_id": ids.text(turn_id),
             "index": index,
             "session_id": ids.text(self._session.id),
             "prompt": shown,
@@ -119,6 +122,9 @@ class Mirror:
         user = self._node(tx, self.turn, MessageRef(blob_id=UUID(bytes=said), role="user"), now)
         streams.start(tx, self._stream, user, now)
         store.add_turn(tx, self._stream, self._turn_blob, self._session.id, self._engine)
+        store.set_engine(tx, self._session.key, self._engine)
+        if not self._ephemeral:
+            store.unset_native_head(tx, self._session.key)
         start = {"id": ids.text(self._session.id), "turn_position": self._at(self.turn)}
         self.push(tx, "start", {**start, "engine": self._engine}, now)
         self.push(tx, "user_message", {"position": self._at(user)}, now)
@@ -172,20 +178,15 @@ class Mirror:
         """The turn is over: what it cost, where the session stands, the last event."""
         usage = dict(self.result.usage) if self.result else {}
         cost = self.result.cost_usd if self.result else None
+        self._break_off(tx)
         self._turn.update(status=status, usage=usage, cost_usd=cost, error=error)
         store.grow_blob(tx, self._turn_blob, self._turn, complete=True)
         store.end_turn(tx, self._stream, usage, cost)
-        if self.last_message is not None and not self._ephemeral and self.native_id:
-            store.set_native(
-                tx,
-                self._session.key,
-                self.native_id,
-                self.last_message.key,
-                self._engine,
-                now,
-            )
         if status == "complete":
-            head = self.last_message or self.turn
+            if self.last_message is not None and not self._ephemeral and self.native_id:
+                at = self.last_message.key
+                store.set_native(tx, self._session.key, self.native_id, at, now)
+            head = self.last_message or self._before
             fields = {
                 "new_head": self._at(head),
                 "claude_session_id": self.native_id,
@@ -196,6 +197,13 @@ class Mirror:
             self.push(tx, "error", {"message": error or status, "code": status}, now)
         streams.set_status(tx, self._stream, status, now, error)
         store.forget_run(tx, self._stream)
+
+    def _break_off(self, tx: Tx) -> None:
+        """Mark what nobody has finished."""
+        for message in self._messages.values():
+            for block in message.blocks.values():
+                store.break_off(tx, block.blob)
+            store.break_off(tx, message.blob)
 
     def _start_message(self, tx: Tx, fact: MessageStarted, now: int) -> None:
         above = self._tool_uses.get(fact.parent_tool_use_id or "", self.turn)
@@ -233,14 +241,15 @@ class Mirror:
             reference = ContentRef(blob_id=name, block_index=fact.index)
         place = self._node(tx, message.place, reference, now)
         message.blocks[fact.index] = OpenBlock(blob, place, fact.kind)
-        message.block_ids.append(ids.text(blob))
+        message.data["blocks"].append(ids.text(blob))
+        store.grow_blob(tx, message.blob, message.data, complete=False)
         if fact.tool_use_id:
             self._tool_uses[fact.tool_use_id] = place
             self._callers[fact.tool_use_id] = message.place
 
     def _finish_block(self, tx: Tx, fact: BlockFinished, now: int) -> None:
         message = self._messages[(fact.parent_tool_use_id, fact.message_id)]
-        found = message.blocks[fact.index]
+        found = message.blocks.pop(fact.index)
         block = fact.block
         text = str(block.get("text") or block.get("thinking") or "")
         data = {"block": block, "block_index": fact.index, "finished": fact.complete}
@@ -279,7 +288,6 @@ class Mirror:
             uuids=list(fact.uuids),
             usage=fact.usage,
             stop_reason=fact.stop_reason,
-            blocks=message.block_ids,
             finished=fact.complete,
             native_id=self.native_id,
             turn_index=self._turn["index"],
@@ -289,7 +297,7 @@ class Mirror:
         if fact.parent_tool_use_id is not None:
             fields["parent_tool_use_id"] = fact.parent_tool_use_id
         self.push(tx, "assistant_message", fields, now)
-        if fact.parent_tool_use_id is None and fact.complete:
+        if fact.parent_tool_use_id is None and fact.complete and fact.model != SYNTHETIC:
             self.last_message = message.place
             if not self._ephemeral:
                 store.move_head(tx, self._session.key, message.place.key, now)
@@ -324,3 +332,13 @@ class Mirror:
 
     def _at(self, place: Place) -> dict[str, str]:
         return {"tree_id": ids.text(self._session.tree_id), "node_id": ids.text(place.id)}
+
+
+def interrupt(tx: Tx, stream: streams.StreamRow, now: int) -> None:
+    """A chat that ran when the hub died: its turn, and what was growing, grow no more."""
+    store.close_blobs(tx, stream.tree)
+    store.interrupt_turn(tx, stream.key)
+    origin = tree.origin(tx, EventRef(event_id=UUID(int=0), event_type="x").wire)
+    fields = {"message": "the hub ended while the chat was running", "code": "interrupted"}
+    data = to_json({"type": "error", **fields}).decode()
+    streams.push(tx, stream.key, origin, "error", data, now)

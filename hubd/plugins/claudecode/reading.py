@@ -1,8 +1,7 @@
 """claudecode: reading chats, by any number of independent readers."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -24,20 +23,15 @@ from hubd.plugins.claudecode.handles import VERSION
 from hubd.plugins.claudecode.live import Shown
 from hubd.storage import ids, streams
 from hubd.storage.database import Tx
-from hubd.storage.streams import OPEN, EventRow, StreamRow
+from hubd.storage.streams import OPEN, EventRow, Page, StreamRow
 
 # Durable events that a follower reads at a time.
-PAGE = 100
+EVENTS_AT_ONCE = 100
 MAX_WAIT_MS = 60_000
 
 
 class Reading(ClaudeBase, version=VERSION):
     """Methods that read streams."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        # Two polls of the same consumer take turns, so that no event is returned to both.
-        self._turns: dict[tuple[int, str], asyncio.Lock] = {}
 
     @method(streaming=False, one_of=STREAM, completes=LIST_NAMES)
     async def poll(
@@ -70,22 +64,18 @@ class Reading(ClaudeBase, version=VERSION):
         if len(given) > 1:
             raise InvalidParams("give one of from_seq, cursor and consumer")
         stream = await self.stream_named(stream_id, session_id, name)
-        reader = None if given and consumer is None else consumer or streams.DEFAULT_CONSUMER
-        if reader is None:
+        if given and consumer is None:
             start = from_seq or 0
             if cursor is not None:
                 start = await streams.seq_of(self.db, stream, cursor.bytes) + 1
-            yield await self._page(stream, start, limit, wait_ms, cursor)
-            return
-        lock = self._turns.setdefault((stream.key, reader), asyncio.Lock())
-        async with lock:
-            start = await streams.position_of(self.db, stream.key, reader)
-            page, position = await self._read(stream, start, limit, wait_ms)
-            if auto_ack:
-                await self.db.transaction(
-                    lambda tx: streams.set_position(tx, stream.key, reader, position, now())
-                )
-        yield await self._answer(stream, page, position, None)
+            found = await self._when_there(
+                stream, lambda: self._from(stream, start, limit), wait_ms
+            )
+        else:
+            reader = consumer or streams.DEFAULT_CONSUMER
+            read = self._take if auto_ack else self._peek
+            found = await self._when_there(stream, lambda: read(stream, reader, limit), wait_ms)
+        yield await self._answer(stream, *found, cursor)
 
     @method(read_only=True, render="chat", one_of=STREAM, completes=LIST_NAMES)
     async def follow(
@@ -220,7 +210,6 @@ class Reading(ClaudeBase, version=VERSION):
         if not await self.db.transaction(lambda tx: streams.forget(tx, stream.key, consumer)):
             known = [entry.name for entry in await streams.consumers(self.db, stream.key)]
             raise NotFound(f"no consumer '{consumer}' of this stream", available=known)
-        self._turns.pop((stream.key, consumer), None)
         yield events.ConsumerDeleted(stream_id=ids.text(stream.id), consumer=consumer)
 
     async def followed(
@@ -235,13 +224,15 @@ class Reading(ClaudeBase, version=VERSION):
                 changed.clear()
                 # Looked at before the events: what has ended by then has all of them.
                 current = await streams.reread(self.db, stream.key)
-                while page := await streams.events(self.db, stream.key, seq, PAGE):
+                while page := await streams.events(self.db, stream.key, seq, EVENTS_AT_ONCE):
                     for row in page:
                         event = from_json(row.data)
-                        for live_event in shown.finish(event, self.chats.live(stream.key)):
+                        for live_event in shown.finish(event):
                             yield None, live_event
                         yield row, event
                     seq = page[-1].seq + 1
+                if seq < current.next_seq:
+                    raise streams.expired(await streams.reread(self.db, stream.key))
                 live = self.chats.live(stream.key)
                 for live_event in shown.news(live, seq) if live else ():
                     yield None, live_event
@@ -249,33 +240,50 @@ class Reading(ClaudeBase, version=VERSION):
                     return
                 await changed.wait()
 
-    async def _page(
-        self, stream: StreamRow, start: int, limit: int, wait_ms: int, cursor: UUID | None
-    ) -> Encoded:
-        page, position = await self._read(stream, start, limit, wait_ms)
-        return await self._answer(stream, page, position, cursor)
+    async def _when_there(
+        self, stream: StreamRow, read: Callable[[], Awaitable[Page]], wait_ms: int
+    ) -> Page:
+        """Read; again when there is more, as long as there was nothing and may be something."""
+        deadline = asyncio.get_running_loop().time() + wait_ms / 1000
+        with self.db.waiters.waiting_for(stream.topic) as changed:
+            while True:
+                changed.clear()
+                # Looked at before the events: what has ended by then has all of them.
+                current = await streams.reread(self.db, stream.key)
+                found = await read()
+                if found.events or not wait_ms or current.status not in OPEN:
+                    return found
+                try:
+                    # Only waiting may be cut short: reading moves consumers.
+                    async with asyncio.timeout_at(deadline):
+                        await changed.wait()
+                except TimeoutError:
+                    return found
 
-    async def _read(
-        self, stream: StreamRow, start: int, limit: int, wait_ms: int
-    ) -> tuple[list[EventRow], int]:
-        """Events from a position on, and the next position; waits for some, if need be."""
+    async def _from(self, stream: StreamRow, start: int, limit: int) -> Page:
+        """Events from a position on."""
         if start < stream.first_seq:
             raise streams.expired(stream)
-        page = await streams.events(self.db, stream.key, start, limit)
-        if not page and wait_ms:
-            with suppress(TimeoutError), self.db.waiters.waiting_for(stream.topic) as changed:
-                async with asyncio.timeout(wait_ms / 1000):
-                    while not page:
-                        changed.clear()
-                        current = await streams.reread(self.db, stream.key)
-                        page = await streams.events(self.db, stream.key, start, limit)
-                        if page or current.status not in OPEN:
-                            break
-                        await changed.wait()
-        return page, page[-1].seq + 1 if page else start
+        return streams.page_of(await streams.events(self.db, stream.key, start, limit), start)
+
+    async def _peek(self, stream: StreamRow, consumer: str, limit: int) -> Page:
+        """Events from where a consumer stands, and it stays there."""
+        start = await streams.position_of(self.db, stream.key, consumer)
+        return await self._from(stream, start, limit)
+
+    async def _take(self, stream: StreamRow, consumer: str, limit: int) -> Page:
+        """As `_peek`, and it moves on."""
+        found = await self._peek(stream, consumer, 1)
+        # Who is known and up to date costs no transaction. In one, two polls of the same
+        # consumer follow each other, so that no event is returned to both.
+        if not found.events and found.next_seq:
+            return found
+        return await self.db.transaction(
+            lambda tx: streams.take(tx, stream.key, consumer, limit, now())
+        )
 
     async def _answer(
-        self, stream: StreamRow, page: list[EventRow], position: int, cursor: UUID | None
+        self, stream: StreamRow, page: Sequence[EventRow], position: int, cursor: UUID | None
     ) -> Encoded:
         # Looked at after the events: who hears of the end has all events, or hears of more.
         current = await streams.reread(self.db, stream.key)

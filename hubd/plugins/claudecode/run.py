@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from hubd.errors import HubError
@@ -15,24 +14,18 @@ from hubd.plugins.claudecode.accumulator import Accumulator
 from hubd.plugins.claudecode.argv import ChatOptions, command_line
 from hubd.plugins.claudecode.engine import Engine
 from hubd.plugins.claudecode.explain import explain
-from hubd.plugins.claudecode.facts import (
-    BlockDelta,
-    BlockFinished,
-    BlockStarted,
-    Fact,
-    TurnResult,
-)
+from hubd.plugins.claudecode.facts import Fact, TurnResult
 from hubd.plugins.claudecode.live import Live
 from hubd.plugins.claudecode.messages import read_line
 from hubd.plugins.claudecode.mirror import Mirror
+from hubd.plugins.claudecode.private import in_files
 from hubd.plugins.claudecode.process import ChildProcess
+from hubd.plugins.claudecode.recording import Recording
 from hubd.storage import ids, streams
-from hubd.storage.database import Database, Tx
+from hubd.storage.database import Database
 
 log = logging.getLogger("hubd.claudecode")
 
-# The text of a growing block is on disk at most this long after it came.
-FLUSH_SECONDS: Final = 0.2
 # An interrupted turn ends within moments; one that does not is ended by force.
 INTERRUPT_SECONDS: Final = 5.0
 
@@ -41,11 +34,12 @@ INTERRUPT_SECONDS: Final = 5.0
 class Request:
     """What a chat was asked, and how to go about it."""
 
-    prompt: str
+    # What the program is sent: the prompt, after what was said and not answered yet.
+    content: Sequence[Mapping[str, Any]]
     options: ChatOptions
     working_dir: str
     env: Mapping[str, str]
-    ephemeral: bool = False
+    mcp_config: Mapping[str, Any] | None = None
 
 
 class Chat:
@@ -61,17 +55,20 @@ class Chat:
     ) -> None:
         self._db = db
         self._stream = stream
-        self._mirror = mirror
+        self.recording = Recording(db, stream.key, mirror)
+        self._accumulator = Accumulator()
         self._engine = engine
         self._request = request
         self._child: ChildProcess | None = None
-        # Set when growing blocks have text that is not on disk yet.
-        self._dirty = asyncio.Event()
         # Why it ends before its time, once that is so.
         self._ending: streams.Status | None = None
-        self.live = Live()
         # Set when everything about it is on disk.
         self.ended = asyncio.Event()
+
+    @property
+    def live(self) -> Live:
+        """What it is saying."""
+        return self.recording.live
 
     async def run(self) -> None:
         """Run to the end. Whatever happens is told in the stream; nothing is raised.
@@ -79,22 +76,29 @@ class Chat:
         Cancelling ends the program, and the chat is interrupted.
         """
         error: str | None = None
+        rest: list[Fact] = []
         try:
             async with asyncio.TaskGroup() as tasks:
-                flusher = tasks.create_task(self._flush_for_ever())
+                flusher = tasks.create_task(self.recording.flush_for_ever())
                 error = await self._talk()
                 flusher.cancel()
         except asyncio.CancelledError:
             self._ending = self._ending or "interrupted"
+            # What it was in the middle of stays, and is marked as cut off.
+            rest = self._accumulator.end(None)
         except BaseExceptionGroup as group:
             error = self._explain(group)
-        await asyncio.shield(self._end(error))
+        await asyncio.shield(self._end(error, rest))
 
     async def cancel(self) -> None:
         """Ask the program to stop; what it has said so far stays."""
         self._ending = "cancelled"
         child = self._child
         if child is None:
+            return
+        if self.recording.mirror.native_id is None:
+            # It has not begun: it would not heed an interrupt, and has said nothing to be kept.
+            await child.end()
             return
         try:
             await child.interrupt(str(uuid4()))
@@ -105,9 +109,14 @@ class Chat:
 
     async def _talk(self) -> str | None:
         """Run the program; what is wrong with how it ended, if anything."""
+        if self._ending is not None:
+            return None
         request = self._request
-        command = command_line(self._engine.program, request.options)
-        accumulator = Accumulator()
+        with in_files(request.options, request.mcp_config) as options:
+            return await self._talk_to(command_line(self._engine.program, options))
+
+    async def _talk_to(self, command: list[str]) -> str | None:
+        request = self._request
         async with ChildProcess(
             command, cwd=Path(request.working_dir), env=request.env, mark=ids.text(self._stream.id)
         ) as child:
@@ -116,70 +125,28 @@ class Chat:
             await self._db.transaction(
                 lambda tx: store.note_run(tx, self._stream.key, identity.pid, identity.started)
             )
-            if self._ending is None:
-                await child.send_user(request.prompt)
+            if self._ending is not None:
+                return None
+            await child.send_user(request.content)
             async for line in child.lines():
-                facts = accumulator.feed(read_line(line))
-                await self._take(facts)
+                facts = self._accumulator.feed(read_line(line))
+                await self.recording.take(facts)
                 if any(isinstance(fact, TurnResult) for fact in facts):
                     child.close_input()
             status = await child.wait()
-            await self._take(accumulator.end(status))
-            result = self._mirror.result
+            await self.recording.take(self._accumulator.end(status))
+            result = self.recording.mirror.result
             if result is not None:
                 return (result.result or result.subtype or "failed") if result.is_error else None
             return explain(status, child.stderr_tail)
 
-    async def _take(self, facts: list[Fact]) -> None:
-        """Write what is to be kept, and show what is not yet; in order."""
-        waiting: list[Fact] = []
-        for fact in facts:
-            if isinstance(fact, BlockDelta):
-                await self._write(waiting)
-                waiting = []
-                self.live.grow(fact)
-                self._dirty.set()
-                self._db.waiters.wake(self._stream.topic)
-            else:
-                waiting.append(fact)
-        await self._write(waiting)
-
-    async def _write(self, facts: list[Fact]) -> None:
-        if not facts:
-            return
-        # What has no text of its own in the stream is not worth a transaction of its own.
-        now = int(time.time())
-
-        def write(tx: Tx) -> None:
-            for fact in facts:
-                self._mirror.apply(tx, fact, now)
-
-        await self._db.transaction(write)
-        for fact in facts:
-            if isinstance(fact, BlockStarted):
-                self.live.start(fact, self._mirror.pushed)
-            elif isinstance(fact, BlockFinished):
-                self.live.finish(fact)
-        self._db.waiters.wake(self._stream.topic)
-
-    async def _flush_for_ever(self) -> None:
-        """Keep the text of growing blocks, a few times a second."""
-        while True:
-            await self._dirty.wait()
-            await asyncio.sleep(FLUSH_SECONDS)
-            self._dirty.clear()
-            texts = {key: block.text() for key, block in self.live.blocks.items() if block.parts}
-            if texts:
-                await self._db.transaction(lambda tx, texts=texts: self._mirror.flush(tx, texts))  # type: ignore[misc]
-
-    async def _end(self, error: str | None) -> None:
+    async def _end(self, error: str | None, rest: list[Fact]) -> None:
         status: streams.Status = "failed" if error else "complete"
         if self._ending is not None:
             status = self._ending
             error = {"cancelled": "the chat was cancelled"}.get(status, "the hub was stopped")
-        now = int(time.time())
         try:
-            await self._db.transaction(lambda tx: self._mirror.end(tx, status, now, error))
+            await self.recording.end(status, error, rest)
         except HubError as failure:
             log.error("the end of a chat could not be kept: %s", failure.message)
         log.info("chat ended: %s", status, extra={"stream_id": ids.text(self._stream.id)})

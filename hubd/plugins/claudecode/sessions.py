@@ -119,13 +119,13 @@ class Sessions(ClaudeBase, version=VERSION):
             session_id: Its id.
         """
         session = await self.session_named(name, session_id)
-        newest = await streams.newest(self.db, session.id)
-        if newest is not None and newest.status in streams.OPEN:
-            raise Conflict(
-                f"session '{session.name}' is busy", suggestion="Cancel its chat: claudecode.cancel"
-            )
 
         def delete(tx: Tx) -> None:
+            if streams.is_busy(tx, session.id):
+                raise Conflict(
+                    f"session '{session.name}' is busy",
+                    suggestion="Cancel its chat: claudecode.cancel",
+                )
             store.delete_session(tx, session)
             held = tree.find(tx, ids.text(session.tree_id))
             references.release(tx, held, store.owner_of(session.id), 1, now())
@@ -187,11 +187,10 @@ class Sessions(ClaudeBase, version=VERSION):
             session_id: The same, by its id.
         """
         session = await self.session_named(name, session_id)
-        newest = await streams.newest(self.db, session.id)
-        if newest is not None and newest.status in streams.OPEN:
-            raise Conflict(f"session '{session.name}' is busy", suggestion="Wait for its chat")
 
         def move(tx: Tx) -> bytes:
+            if streams.is_busy(tx, session.id):
+                raise Conflict(f"session '{session.name}' is busy", suggestion="Wait for its chat")
             held = tree.find(tx, ids.text(session.tree_id))
             head = tree.place(tx, held, node_id.bytes)
             store.move_head(tx, session.key, head.key, now())

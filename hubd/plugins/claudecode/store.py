@@ -15,13 +15,16 @@ _SESSION: Final = """
     FROM claudecode_sessions AS s JOIN arbor_trees AS t ON t.key = s.tree
         JOIN arbor_nodes AS h ON h.key = s.head
 """
+# A name that is the id of another session is not that session's.
+_NAMED: Final = f"{_SESSION} WHERE s.name = ?1 OR s.id = ?2 ORDER BY s.id = ?2 DESC LIMIT 1"
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes WHERE key = ?"
 
 
 class SessionRow(NamedTuple):
     """A session: a name for a place in a tree, and how to go on from there.
 
-    `native_id` is the program's own session, whose newest message is at the node `native_head`.
+    `native_id` is the program's own session, whose newest message is at the node `native_head`;
+    None while a chat runs in it, and after one that did not end as it should.
     """
 
     key: int
@@ -47,6 +50,11 @@ class Blob(NamedTuple):
     blob_type: str
     data: dict[str, Any]
     complete: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether it does not grow any more, and was not cut off either."""
+        return self.complete and self.data.get("finished") is not False
 
 
 def owner_of(session_id: bytes) -> str:
@@ -94,13 +102,13 @@ def create_session(
 
 
 def find_session(tx: Tx, named: str) -> SessionRow:
-    """A session by name, id, or the beginning of its id.
+    """A session by id, name, or the beginning of its id, whichever fits first.
 
     Raises:
         NotFound, Ambiguous: There is none, or there are several.
     """
-    rows = tx.raw.execute(f"{_SESSION} WHERE s.name = ?", (named,)).fetchall()
     span = ids.span(named)
+    rows = tx.raw.execute(_NAMED, (named, span[0] if span else None)).fetchall()
     if not rows and span is not None:
         rows = tx.raw.execute(f"{_SESSION} WHERE s.id BETWEEN ? AND ? LIMIT 2", span).fetchall()
     return _only(rows, named)
@@ -108,8 +116,8 @@ def find_session(tx: Tx, named: str) -> SessionRow:
 
 async def look_up_session(db: Database, named: str) -> SessionRow:
     """As `find_session`, outside a transaction."""
-    rows = await db.fetch_rows(f"{_SESSION} WHERE s.name = ?", named)
     span = ids.span(named)
+    rows = await db.fetch_rows(_NAMED, named, span[0] if span else None)
     if not rows and span is not None:
         rows = await db.fetch_rows(f"{_SESSION} WHERE s.id BETWEEN ? AND ? LIMIT 2", *span)
     return _only(rows, named)
@@ -134,12 +142,25 @@ def move_head(tx: Tx, session: int, head: int, now: int) -> None:
     )
 
 
-def set_native(tx: Tx, session: int, native_id: str, head: int, engine: str, now: int) -> None:
-    """The program's own session has its newest message at this node."""
+def set_engine(tx: Tx, session: int, engine: str) -> None:
+    """A program answers in a session. One that `claude` ever answered in stays `claude`'s."""
     tx.raw.execute(
-        "UPDATE claudecode_sessions SET native_id = ?, native_head = ?, engine = ?, "
-        "updated_at = ? WHERE key = ?",
-        (native_id, head, engine, now, session),
+        "UPDATE claudecode_sessions SET engine = ? WHERE key = ? AND engine IS NOT 'claude'",
+        (engine, session),
+    )
+
+
+def unset_native_head(tx: Tx, session: int) -> None:
+    """The program's own session goes on, and nobody knows yet what will stand at its end."""
+    tx.raw.execute("UPDATE claudecode_sessions SET native_head = NULL WHERE key = ?", (session,))
+
+
+def set_native(tx: Tx, session: int, native_id: str, head: int, now: int) -> None:
+    """The program's own session has its newest message at this node, and nothing after it."""
+    tx.raw.execute(
+        "UPDATE claudecode_sessions SET native_id = ?, native_head = ?, updated_at = ? "
+        "WHERE key = ?",
+        (native_id, head, now, session),
     )
 
 
@@ -169,6 +190,24 @@ def grow_blob(tx: Tx, blob_id: bytes, data: dict[str, Any], *, complete: bool) -
     )
 
 
+def break_off(tx: Tx, blob_id: bytes) -> None:
+    """What was growing grows no more; what is complete stays as it is."""
+    tx.raw.execute(
+        "UPDATE claudecode_blobs SET complete = 1, "
+        "data = json_set(data, '$.finished', json('false')) WHERE id = ? AND complete = 0",
+        (blob_id,),
+    )
+
+
+def close_blobs(tx: Tx, tree: int) -> None:
+    """Nothing in a tree grows any more; what was growing broke off."""
+    tx.raw.execute(
+        "UPDATE claudecode_blobs SET complete = 1, "
+        "data = json_set(data, '$.finished', json('false')) WHERE tree = ? AND complete = 0",
+        (tree,),
+    )
+
+
 async def blob(db: Database, blob_id: bytes) -> Blob | None:
     """What a handle points at."""
     rows = await db.fetch_rows(
@@ -193,6 +232,15 @@ def end_turn(tx: Tx, stream: int, usage: dict[str, Any], cost_usd: float | None)
     tx.raw.execute(
         "UPDATE claudecode_turns SET usage = ?, cost_usd = ? WHERE stream = ?",
         (to_json(usage).decode(), cost_usd, stream),
+    )
+
+
+def interrupt_turn(tx: Tx, stream: int) -> None:
+    """A turn ended with the hub in which it ran."""
+    tx.raw.execute(
+        "UPDATE claudecode_blobs SET data = json_set(data, '$.status', 'interrupted'), "
+        "complete = 1 WHERE id = (SELECT blob FROM claudecode_turns WHERE stream = ?)",
+        (stream,),
     )
 
 

@@ -1,0 +1,68 @@
+"""A real daemon, and somebody who chats through its socket with an environment of their own."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.agent_process import agent_environment
+from tests.fakes.messages_api import FakeMessagesApi
+from tests.plugins.claudecode.chat_support import (
+    EngineName,
+    Event,
+    Step,
+    asking,
+    empty_environment,
+)
+from tests.support import Daemon
+
+
+class Caller:
+    """Somebody with a directory and an environment, at the socket of a daemon."""
+
+    def __init__(self, daemon: Daemon, directory: Path, engine: EngineName, api_url: str) -> None:
+        self._daemon = daemon
+        self.engine: EngineName = engine
+        self.cwd = directory / "project"
+        self.cwd.mkdir()
+        self.environment = agent_environment(directory / "agent", api_url)
+
+    async def call(self, method: str, **params: Any) -> list[Event]:
+        """The events of a call that must succeed."""
+        context = {"cwd": str(self.cwd), "env": self.environment}
+        sent = {"method": f"claudecode.{method}", "params": params, "context": context}
+        async with self._daemon.client() as client:
+            await client.send("plexus.call", sent)
+            await client.receive()
+            items: list[Event] = []
+            while not items or items[-1]["type"] != "done":
+                items.append((await client.receive())["params"]["result"])
+        assert {item["type"] for item in items} <= {"data", "done"}, items
+        return [item["content"] for item in items if item["type"] == "data"]
+
+    async def begin(self, *steps: Step, name: str = "s") -> str:
+        """Start a chat in the background; the id of its stream."""
+        options = {"model": "offline"} if self.engine == "offline" else {}
+        prompt = asking(self.engine, *steps)
+        [started] = await self.call(
+            "chat_async", name=name, prompt=prompt, allowed_tools=["Bash"], **options
+        )
+        assert started["engine"] == self.engine
+        return str(started["stream_id"])
+
+    async def records(self, stream_id: str) -> list[Event]:
+        """Follow a chat to its end; its durable events."""
+        found = await self.call("follow", stream_id=stream_id)
+        return [record for record in found if record["type"] == "event"]
+
+
+@asynccontextmanager
+async def daemon_and_caller(
+    directory: Path, engine: EngineName, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Daemon, Caller, FakeMessagesApi]]:
+    empty_environment(directory, monkeypatch)
+    async with FakeMessagesApi() as api:
+        with Daemon(directory / "home") as daemon:
+            yield daemon, Caller(daemon, directory, engine, api.url), api

@@ -1,0 +1,316 @@
+"""Chats by the offline agent: which agent answers, the queue, and what is large or many."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubd.plugins.claudecode import chats
+from tests.fakes.agent_process import claude_program
+from tests.fakes.gate import Gate
+from tests.plugins.claudecode.chat_support import (
+    HANG,
+    Failure,
+    World,
+    run,
+    say,
+    text_of,
+    think,
+    without_claude,
+    world,
+)
+
+BASH: dict[str, Any] = {"allowed_tools": ["Bash"]}
+
+
+@pytest.fixture
+async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    async with world(tmp_path, monkeypatch, "offline") as made:
+        yield made
+
+
+async def test_a_turn_is_told_in_order(here: World) -> None:
+    ended = await here.chat(think("hm"), say("I look"), run("echo seen"), say("done"), **BASH)
+    assert ended.status == "complete"
+    assert ended.types == [
+        "start",
+        "user_message",
+        "thinking",
+        "content",
+        "tool_use",
+        "assistant_message",
+        "tool_result",
+        "content",
+        "assistant_message",
+        "complete",
+    ]
+    assert ended.of("tool_result")[0]["output"] == "seen"
+    assert ended.events[0]["engine"] == "offline"
+
+
+async def test_a_line_that_is_no_json_is_told_and_harms_nothing(here: World) -> None:
+    ended = await here.chat(prompt="broken:\nsay: still here")
+    assert (ended.status, ended.text) == ("complete", "still here")
+    odd = [event["event_type"] for event in ended.of("passthrough")]
+    assert "unreadable" in odd
+    assert "offline_unknown/broken" in odd
+
+
+async def test_an_agent_that_crashes_fails_the_chat_and_says_why(here: World) -> None:
+    ended = await here.chat(prompt="say: first\nrun: true\ncrash: 3", **BASH)
+    assert ended.status == "failed"
+    assert ended.error == "the agent ended with status 3"
+    first = ended.of("assistant_message")[0]
+    assert await here.head() == first["position"]["node_id"]
+    assert ended.of("content")[-1]["complete"] is False
+    assert (await here.chat(say("on"))).status == "complete"
+
+
+# Who answers
+
+
+async def test_the_model_offline_chooses_the_offline_agent_without_advice(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "auto")
+    await here.stop()
+    await here.start()
+    items = await here.items("claudecode.chat_async", name="s", prompt="hi", model="offline")
+    assert [item["type"] for item in items] == ["data", "done"]
+    assert items[0]["content"]["engine"] == "offline"
+    assert (await here.end_of(items[0]["content"]["stream_id"])).events[0]["engine"] == "offline"
+
+
+async def test_without_claude_the_offline_agent_answers_and_never_silently(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_claude(monkeypatch)
+    await here.stop()
+    await here.start()
+    here.environment["PATH"] = ""
+    for method in ("chat_async", "chat"):
+        items = await here.items(f"claudecode.{method}", name="s", prompt="say: hi")
+        assert items[0]["type"] == "guidance"
+        assert "Install Claude Code" in items[0]["suggestion"]
+        assert (items[1]["type"], items[1]["content"]["engine"]) == ("data", "offline")
+
+
+async def test_a_session_of_claude_is_unavailable_without_claude(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "claude")
+    await here.stop()
+    await here.start()
+    # Not even an answer is needed: it was asked.
+    failed = await here.chat(prompt="STATUS[400]")
+    assert (failed.status, failed.events[0]["engine"]) == ("failed", "claude")
+    without_claude(monkeypatch)
+    await here.stop()
+    await here.start()
+    for name in ("s", "fork"):
+        if name == "fork":
+            await here.one("fork", name="s", new_name="fork")
+        with pytest.raises(Failure, match="no claude program was found") as caught:
+            await here.chat(say("hi"), name=name)
+        assert caught.value.code == "unavailable"
+        assert "Install Claude Code" in caught.value.guidance["suggestion"]
+    # Nothing was promised: no stream is left behind.
+    assert [row["status"] for row in await here.streams()] == ["failed"]
+    # Who decides otherwise gets what was decided.
+    monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "offline")
+    await here.stop()
+    await here.start()
+    assert (await here.chat(say("hi"))).status == "complete"
+    monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "auto")
+    await here.stop()
+    await here.start()
+    with pytest.raises(Failure, match="unavailable"):
+        await here.chat(say("hi"))
+
+
+async def test_where_claude_is_set_to_be_and_is_not_nothing_else_answers(
+    here: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "auto")
+    monkeypatch.setenv("HUBD_CLAUDECODE_PROGRAM", str(tmp_path / "nowhere"))
+    await here.stop()
+    await here.start()
+    with pytest.raises(Failure, match="unavailable: the configured claude program is not there"):
+        await here.chat(say("hi"))
+
+
+async def test_a_conversation_goes_on_with_the_other_agent_and_is_told_all(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await here.chat(think("hm"), say("one"), run("echo two"), **BASH)
+    monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "claude")
+    monkeypatch.setenv("HUBD_CLAUDECODE_PROGRAM", claude_program())
+    await here.stop()
+    await here.start()
+    before = await here.context()
+    assert (await here.chat(prompt="SAY[three]")).events[0]["engine"] == "claude"
+    here.engine = "claude"
+    told = await here.told()
+    # `claude` leaves out what another model thought.
+    spoken = [[block for block in said[1] if block["type"] != "thinking"] for said in before]
+    assert [said[1] for said in told[:-1]] == spoken
+
+
+# The queue
+
+
+async def test_a_second_chat_waits_is_listed_and_runs_after_the_first(
+    here: World, tmp_path: Path
+) -> None:
+    with Gate(tmp_path / "gate") as gate:
+        first = await here.begin(run(f"read line < {tmp_path / 'gate'}"), **BASH)
+        second = await here.begin(say("second"))
+        third = await here.begin(say("third"))
+        rows = {row["stream_id"]: row for row in await here.streams()}
+        assert [rows[each]["status"] for each in (first, second, third)] == [
+            "running",
+            "queued",
+            "queued",
+        ]
+        assert rows[second]["total_events"] == 0
+        gate.open()
+        ended = [await here.end_of(each) for each in (first, second, third)]
+    assert [each.status for each in ended] == ["complete"] * 3
+    words = [text for role, text in text_of(await here.context()) if role == "assistant"]
+    assert words[-2:] == ["second", "third"]
+
+
+async def test_a_waiting_chat_can_be_cancelled_and_the_next_one_runs(here: World) -> None:
+    first = await here.begin(HANG)
+    second = await here.begin(say("second"))
+    third = await here.begin(say("third"))
+    waiting = asyncio.ensure_future(here.items("claudecode.chat", name="s", prompt="say: last"))
+    cancelled = await here.one("cancel", stream_id=second)
+    assert cancelled["status"] == "cancelled"
+    ended = await here.end_of(second)
+    assert (ended.status, ended.events) == ("cancelled", [])
+    # Cancelling what is over changes nothing.
+    assert (await here.one("cancel", stream_id=second))["status"] == "cancelled"
+    await here.one("cancel", stream_id=first)
+    assert (await here.end_of(third)).text == "third"
+    items = await waiting
+    assert items[-2]["content"]["type"] == "complete"
+
+
+async def test_a_chat_that_is_cancelled_while_it_waits_says_so_to_its_caller(here: World) -> None:
+    first = await here.begin(HANG)
+    waiting = asyncio.ensure_future(here.items("claudecode.chat", name="s", prompt="say: last"))
+    new = await here.until_listed(lambda row: row["status"] == "queued")
+    await here.one("cancel", stream_id=new["stream_id"])
+    items = await waiting
+    assert (items[-2]["type"], items[-2]["code"]) == ("error", "execution_error")
+    assert "cancelled" in items[-2]["message"]
+    await here.one("cancel", stream_id=first)
+
+
+async def test_who_will_not_wait_is_refused_by_a_busy_session(here: World) -> None:
+    first = await here.begin(HANG)
+    with pytest.raises(Failure, match="busy with another chat") as caught:
+        await here.begin(say("no"), if_busy="refuse")
+    assert caught.value.code == "conflict"
+    assert [row["stream_id"] for row in await here.streams()] == [first]
+    await here.one("cancel", stream_id=first)
+    assert (await here.chat(say("yes"), if_busy="refuse")).status == "complete"
+
+
+async def test_of_many_that_will_not_wait_one_runs_and_all_others_are_refused(
+    here: World,
+) -> None:
+    calls = [here.begin(HANG, if_busy="refuse") for _ in range(10)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    started = [each for each in outcomes if isinstance(each, str)]
+    refused = [each for each in outcomes if isinstance(each, Failure)]
+    assert (len(started), len(refused)) == (1, 9), outcomes
+    assert {each.code for each in refused} == {"conflict"}
+    await here.one("cancel", stream_id=started[0])
+
+
+async def test_many_chats_at_once_on_a_new_name_make_one_session_and_all_run(
+    here: World,
+) -> None:
+    started = await asyncio.gather(*(here.begin(say(f"n{n}")) for n in range(5)))
+    ended = [await here.end_of(each) for each in started]
+    assert sorted(each.text for each in ended) == [f"n{n}" for n in range(5)]
+    assert len((await here.one("list"))["sessions"]) == 1
+    words = [text for role, text in text_of(await here.context()) if role == "assistant"]
+    assert sorted(words) == [f"n{n}" for n in range(5)]
+
+
+async def test_a_queue_survives_a_restart_and_the_interrupted_chat_does_not_run_again(
+    here: World,
+) -> None:
+    first = await here.begin(HANG)
+    second = await here.begin(say("second"))
+    third = await here.begin(say("third"))
+    await here.until_said(first)
+    await here.stop()
+    await here.start()
+    assert (await here.end_of(second)).text == "second"
+    assert (await here.end_of(third)).text == "third"
+    ended = await here.end_of(first)
+    assert (ended.status, ended.events[-1]["type"]) == ("interrupted", "error")
+    words = [text for role, text in text_of(await here.context()) if role == "assistant"]
+    assert words == ["second", "third"]
+
+
+async def test_a_chat_that_cannot_begin_fails_and_those_behind_it_run(
+    here: World, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    first = await here.begin(HANG, working_dir=str(gone))
+    second, third = await here.begin(say("second")), await here.begin(say("third"))
+    await here.until_said(first)
+    gone.rmdir()
+    await here.one("cancel", stream_id=first)
+    for stream in (second, third):
+        ended = await here.end_of(stream)
+        assert ended.status == "failed"
+        assert str(ended.error).endswith("gone is not there")
+    with pytest.raises(Failure, match="is not there"):
+        await here.begin(say("fourth"))
+    gone.mkdir()
+    assert (await here.chat(say("fifth"))).text == "fifth"
+
+
+async def test_a_caller_that_leaves_does_not_end_the_chat(here: World) -> None:
+    caller = asyncio.ensure_future(here.items("claudecode.chat", name="s", prompt="hang:"))
+    stream = (await here.until_listed(lambda row: row["status"] == "running"))["stream_id"]
+    await here.until_said(stream)
+    caller.cancel()
+    await asyncio.wait([caller])
+    page = await here.one("poll", stream_id=stream, from_seq=0)
+    assert page["status"] == "running"
+    await here.one("cancel", stream_id=stream)
+
+
+@pytest.mark.parametrize("turns", range(0, 40, 4))
+async def test_a_chat_can_be_cancelled_at_any_moment_of_its_beginning(
+    here: World, turns: int
+) -> None:
+    starting = asyncio.ensure_future(here.begin(HANG))
+    stream = (await here.until_listed(lambda row: True))["stream_id"]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    cancelled = await here.one("cancel", stream_id=stream)
+    assert cancelled["status"] == "cancelled"
+    await asyncio.wait([starting])
+    ended = await here.end_of(stream)
+    assert ended.status == "cancelled"
+    assert (await here.chat(say("after"))).text == "after"
+
+
+async def test_more_chats_than_may_run_at_once_wait_and_all_end(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chats, "MAX_RUNNING", 2)
+    started = await asyncio.gather(*(here.begin(say(f"n{n}"), name=f"s{n}") for n in range(6)))
+    ended = await asyncio.gather(*(here.end_of(each) for each in started))
+    assert [each.text for each in ended] == [f"n{n}" for n in range(6)]

@@ -1,0 +1,324 @@
+"""What the handles of claudecode point at, through the hub, by name and by id."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from hubd.plexus.hub import Hub
+from hubd.plugins.claudecode.activation import ClaudeCode
+from hubd.plugins.claudecode.facts import BlockFinished, BlockStarted, MessageStarted, ToolResult
+from hubd.plugins.claudecode.handles import (
+    ContentRef,
+    EventRef,
+    MessageRef,
+    SessionRef,
+    ThinkingRef,
+    ToolResultRef,
+    ToolUseRef,
+    TurnRef,
+)
+from hubd.storage import ids
+from hubd.wire.handle import plugin_id
+from tests.plugins.claudecode.driven import DrivenChat, begin_chat, claude_hub
+from tests.plugins.claudecode.test_accumulator import LINES
+from tests.plugins.claudecode.test_mirror import method_of, nodes_of, records_of, replay
+from tests.support import call_error, call_events
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[tuple[Hub, ClaudeCode]]:
+    async with claude_hub(tmp_path) as found:
+        yield found
+
+
+async def resolve(hub: Hub, handle: str) -> Json:
+    """What a handle points at; by name and by the plugin's id it is the same."""
+    [resolved] = await call_events(hub, "plexus.resolve_handle", handle=handle)
+    name, _, rest = handle.partition("@")
+    by_id = f"{plugin_id(name, 1)}@{rest}"
+    [again] = await call_events(hub, "plexus.resolve_handle", handle=by_id)
+    assert again == resolved
+    assert resolved["handle"] == handle
+    assert resolved["origin"]["plugin"] == "claudecode"
+    return dict(resolved)
+
+
+async def handles_of(hub: Hub, chat: DrivenChat, method: str) -> list[str]:
+    nodes = await nodes_of(hub, chat, "main")
+    return [node["data"]["handle"] for node in nodes if method_of(node) == method]
+
+
+# Every type
+
+
+async def test_a_turn_says_what_was_asked_and_how_it_went(running: tuple[Hub, ClaudeCode]) -> None:
+    hub, plugin = running
+    chat = await replay(plugin, "plain")
+    [handle] = await handles_of(hub, chat, "turn")
+    found = await resolve(hub, handle)
+    assert (found["kind"], found["summary"]) == ("turn", "turn 0: hello")
+    assert (found["data"]["prompt"], found["data"]["status"]) == ("hello", "complete")
+    init = json.loads(LINES["plain"][0])
+    assert found["data"]["data"]["model"] == init["model"]
+    assert found["data"]["data"]["native_id"] == init["session_id"]
+
+
+async def test_messages_come_with_their_blocks(running: tuple[Hub, ClaudeCode]) -> None:
+    hub, plugin = running
+    chat = await replay(plugin, "thinking")
+    by_role = {}
+    for handle in await handles_of(hub, chat, "message"):
+        found = await resolve(hub, handle)
+        by_role[found["data"]["role"]] = found
+    user, assistant = by_role["user"], by_role["assistant"]
+    assert user["data"]["content"] == [{"type": "text", "text": "hello"}]
+    assert user["summary"] == "user: hello"
+    assert [block["type"] for block in assistant["data"]["content"]] == ["thinking", "text"]
+    assert assistant["data"]["content"] == whole_blocks("thinking")
+    assert assistant["data"]["model"]
+    assert assistant["data"]["data"]["usage"]
+
+
+def whole_blocks(name: str) -> list[Json]:
+    """The blocks of a transcript as the program gave them."""
+    lines = [json.loads(line) for line in LINES[name]]
+    said = [line["message"]["content"] for line in lines if line["type"] == "assistant"]
+    return [block for content in said for block in content]
+
+
+async def test_text_and_thinking_are_kept_to_the_last_byte(
+    running: tuple[Hub, ClaudeCode],
+) -> None:
+    hub, plugin = running
+    chat = await replay(plugin, "thinking")
+    thinking, text = whole_blocks("thinking")
+    [handle] = await handles_of(hub, chat, "thinking")
+    found = await resolve(hub, handle)
+    assert found["data"]["block"] == thinking
+    assert found["data"]["block"]["signature"] == thinking["signature"] != ""
+    assert (found["data"]["text"], found["data"]["complete"]) == (thinking["thinking"], True)
+    [handle] = await handles_of(hub, chat, "content")
+    found = await resolve(hub, handle)
+    assert (found["data"]["block"], found["data"]["text"]) == (text, text["text"])
+
+
+async def test_a_signature_of_any_characters_is_given_back_as_it_came(
+    running: tuple[Hub, ClaudeCode],
+) -> None:
+    hub, plugin = running
+    chat = await begin_chat(plugin)
+    signature = 'Eq\\"/+=\u0000\u2028\U0001f600 %:' * 500
+    block = {"type": "thinking", "thinking": "", "signature": signature, "new": [1.5, None]}
+    await chat.take(
+        [
+            MessageStarted("m", None, None),
+            BlockStarted("m", None, 0, "thinking", None, None),
+            BlockFinished("m", None, 0, "thinking", block, True, None),
+        ]
+    )
+    [handle] = await handles_of(hub, chat, "thinking")
+    assert (await resolve(hub, handle))["data"]["block"] == block
+
+
+async def test_calls_of_tools_and_what_they_gave_are_found(
+    running: tuple[Hub, ClaudeCode],
+) -> None:
+    hub, plugin = running
+    chat = await replay(plugin, "bash_autoallow")
+    [use] = [block for block in whole_blocks("bash_autoallow") if block["type"] == "tool_use"]
+    [handle] = await handles_of(hub, chat, "tool_use")
+    found = await resolve(hub, handle)
+    assert found["data"]["tool_name"] == use["name"]
+    assert (found["data"]["input"], found["data"]["block"]) == (use["input"], use)
+    [handle] = await handles_of(hub, chat, "tool_result")
+    found = await resolve(hub, handle)
+    assert found["kind"] == "output"
+    assert found["data"]["block"]["tool_use_id"] == use["id"]
+    assert not found["data"]["is_error"]
+    events = [record["event"] for record in await records_of(hub, chat)]
+    [given] = [event for event in events if event["type"] == "tool_result"]
+    assert given["output"] == found["data"]["output"]
+
+
+async def test_a_tool_with_any_name_and_id_can_be_pointed_at(
+    running: tuple[Hub, ClaudeCode],
+) -> None:
+    hub, plugin = running
+    chat = await begin_chat(plugin)
+    name, tool_id = "mcp__ä:b%/c::d@1", "id:with%25 all ☃"
+    block = {"type": "tool_use", "id": tool_id, "name": name, "input": {"a": 1}}
+    result = {"type": "tool_result", "tool_use_id": tool_id, "content": "x", "is_error": True}
+    await chat.take(
+        [
+            MessageStarted("m", None, None),
+            BlockStarted("m", None, 0, "tool_use", tool_id, name),
+            BlockFinished("m", None, 0, "tool_use", block, True, None),
+            ToolResult(tool_id, None, "x", True, result, None, {}),
+        ]
+    )
+    [handle] = await handles_of(hub, chat, "tool_use")
+    assert (await resolve(hub, handle))["data"]["tool_name"] == name
+    [handle] = await handles_of(hub, chat, "tool_result")
+    found = await resolve(hub, handle)
+    assert (found["data"]["block"], found["data"]["is_error"]) == (result, True)
+
+
+async def test_every_event_is_found_by_its_handle(running: tuple[Hub, ClaudeCode]) -> None:
+    hub, plugin = running
+    chat = await replay(plugin, "plain")
+    for record in await records_of(hub, chat):
+        event = record["event"]
+        found = await resolve(hub, event.pop("handle"))
+        assert (found["kind"], found["summary"]) == ("event", event["type"])
+        assert found["data"]["event"] == event
+        assert (found["data"]["seq"], found["data"]["event_type"]) == (
+            record["seq"],
+            event["type"],
+        )
+
+
+async def test_a_session_is_found_by_its_handle(running: tuple[Hub, ClaudeCode]) -> None:
+    hub, _ = running
+    [made] = await call_events(hub, "claudecode.create", name="s", model="offline")
+    found = await resolve(hub, made["handle"])
+    assert (found["kind"], found["summary"]) == ("session", "session s")
+    assert found["data"]["session"]["id"] == made["id"]
+    await call_events(hub, "claudecode.delete", name="s")
+    error = await call_error(hub, "plexus.resolve_handle", handle=made["handle"])
+    assert error["code"] == "handle_target_missing"
+
+
+async def test_a_session_named_as_the_id_of_another_is_not_taken_for_it(
+    running: tuple[Hub, ClaudeCode],
+) -> None:
+    hub, _ = running
+    [made] = await call_events(hub, "claudecode.create", name="s")
+    await call_events(hub, "claudecode.create", name=made["id"])
+    assert (await resolve(hub, made["handle"]))["data"]["name"] == "s"
+
+
+# While it grows, and when it broke off
+
+
+async def test_a_message_that_is_being_said_has_the_blocks_so_far(
+    running: tuple[Hub, ClaudeCode],
+) -> None:
+    hub, plugin = running
+    chat = await begin_chat(plugin)
+    await chat.say("first")
+    await chat.begin_block()
+    handles = await handles_of(hub, chat, "message")
+    [handle] = [entry for entry in handles if entry.endswith(":assistant")]
+    found = await resolve(hub, handle)
+    assert [block["text"] for block in found["data"]["content"]] == ["first", ""]
+
+
+async def test_a_block_that_was_cut_off_is_not_complete(running: tuple[Hub, ClaudeCode]) -> None:
+    hub, plugin = running
+    for name in ("sigint_in_text", "sigint_in_thinking", "sigint_in_tool_input"):
+        chat = await replay(plugin, name)
+        events = [record["event"] for record in await records_of(hub, chat)]
+        [cut] = [event for event in events if event.get("complete") is False]
+        [handle] = [
+            node["data"]["handle"]
+            for node in await nodes_of(hub, chat, "main")
+            if node["id"] == cut["position"]["node_id"]
+        ]
+        assert (await resolve(hub, handle))["data"]["complete"] is False, name
+
+
+# What is not there
+
+
+MISSING = (
+    TurnRef(turn_id=uuid4(), turn_index=0),
+    MessageRef(blob_id=uuid4(), role="user"),
+    ContentRef(blob_id=uuid4(), block_index=0),
+    ThinkingRef(blob_id=uuid4(), block_index=0),
+    ToolUseRef(blob_id=uuid4(), tool_use_id="t", tool_name="Bash"),
+    ToolResultRef(blob_id=uuid4(), tool_use_id="t", is_error=False),
+    EventRef(event_id=uuid4(), event_type="start"),
+    SessionRef(session_id=uuid4()),
+)
+
+
+@pytest.mark.parametrize("ref", MISSING, ids=lambda ref: type(ref).__name__)
+async def test_what_is_missing_is_said_to_be_missing(
+    running: tuple[Hub, ClaudeCode], ref: TurnRef
+) -> None:
+    error = await call_error(running[0], "plexus.resolve_handle", handle=str(ref))
+    assert error["code"] == "handle_target_missing"
+
+
+async def test_a_handle_of_one_kind_does_not_open_what_is_of_another(
+    running: tuple[Hub, ClaudeCode],
+) -> None:
+    hub, plugin = running
+    chat = await replay(plugin, "bash_autoallow")
+    known = {
+        method: (await handles_of(hub, chat, method))[0].split(":")[3]
+        for method in ("turn", "message", "content", "tool_use", "tool_result")
+    }
+    rest = {
+        "turn": ":0",
+        "message": ":user",
+        "content": ":0",
+        "thinking": ":0",
+        "tool_use": ":t:Bash",
+        "tool_result": ":t:false",
+    }
+    for method, ending in rest.items():
+        for kind, blob_id in known.items():
+            if kind != method:
+                handle = f"claudecode@1.0.0::{method}:{blob_id}{ending}"
+                error = await call_error(hub, "plexus.resolve_handle", handle=handle)
+                assert error["code"] == "handle_target_missing", (method, kind)
+
+
+async def test_blobs_go_with_their_tree(running: tuple[Hub, ClaudeCode]) -> None:
+    hub, plugin = running
+    chat = await replay(plugin, "plain")
+    [handle] = await handles_of(hub, chat, "content")
+    tree_id = ids.text(chat.session.tree_id)
+    await call_events(hub, "arbor.tree_delete", tree_id=tree_id, force=True)
+    error = await call_error(hub, "plexus.resolve_handle", handle=handle)
+    assert error["code"] == "handle_target_missing"
+
+
+# What clients are told of them
+
+
+async def test_the_schema_tells_of_every_handle_type(running: tuple[Hub, ClaudeCode]) -> None:
+    hub, _ = running
+    [schema] = await call_events(hub, "claudecode.schema")
+    fields = {entry["method"]: list(entry["meta_fields"]) for entry in schema["handles"]}
+    names = {
+        method: [field["name"] if isinstance(field, dict) else field for field in found]
+        for method, found in fields.items()
+    }
+    assert names == {
+        "turn": ["turn_id", "turn_index"],
+        "message": ["blob_id", "role"],
+        "content": ["blob_id", "block_index"],
+        "thinking": ["blob_id", "block_index"],
+        "tool_use": ["blob_id", "tool_use_id", "tool_name"],
+        "tool_result": ["blob_id", "tool_use_id", "is_error"],
+        "chat_event": ["event_id", "event_type"],
+        "session": ["session_id"],
+    }
+    assert all(entry["resolve_schema"] for entry in schema["handles"])
+
+
+async def test_methods_tell_which_handles_they_give(running: tuple[Hub, ClaudeCode]) -> None:
+    hub, _ = running
+    [schema] = await call_events(hub, "claudecode.schema")
+    methods = {entry["name"]: entry for entry in schema["methods"]}
+    for name, method in (("create", "session"), ("fork", "session"), ("chat", "chat_event")):
+        assert methods[name]["handle_schema"]["method"] == method
+        assert f"claudecode@1.0.0::{method}" in methods[name]["produces"]
