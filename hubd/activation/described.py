@@ -58,7 +58,8 @@ class Described:
         content = {"fingerprint": self._fingerprint, "schemas": self._known}
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(to_json(content))
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as written:
+                written.write(to_json(content))
             temporary.replace(self._file)
         self._grew = False
 

@@ -192,6 +192,7 @@ async def test_a_full_disk_is_said_and_the_same_home_works_when_there_is_room(
         assert len(daemon.token) == len(token_urlsafe(TOKEN_BYTES))
     assert hubd("check", home=home).returncode == 0
     known = {"hub.db", "hub.db-shm", "hub.db-wal", "hubd.lock", "hubd.log", "token"}
+    known.add("schemas.json")
     assert {file.name for file in home.iterdir()} <= known
 
 

@@ -122,7 +122,7 @@ async def test_an_answer_that_is_cut_off_is_asked_for_again(here: World) -> None
     assert text_of(await here.context())[-1] == ("assistant", "the whole")
 
 
-@pytest.mark.parametrize("status", [400, 401, 529])
+@pytest.mark.parametrize("status", [400, 529])
 async def test_an_error_of_the_api_fails_the_chat_with_its_words(here: World, status: int) -> None:
     ended = await here.chat(fail(status))
     assert ended.status == "failed"

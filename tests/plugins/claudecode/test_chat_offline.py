@@ -291,7 +291,7 @@ async def test_a_caller_that_leaves_does_not_end_the_chat(here: World) -> None:
     await here.one("cancel", stream_id=stream)
 
 
-@pytest.mark.parametrize("turns", range(0, 40, 4))
+@pytest.mark.parametrize("turns", range(0, 40, 8))
 async def test_a_chat_can_be_cancelled_at_any_moment_of_its_beginning(
     here: World, turns: int
 ) -> None:

@@ -64,7 +64,8 @@ async def test_a_tool_is_run_and_its_result_comes_back_to_the_api(claude: Claude
 
 
 async def test_what_follows_a_tool_is_said_after_its_result(claude: Claude) -> None:
-    prompt = "RUN_BASH[echo a[0]] RUN_BASH[echo b] SAY[both done]"
+    # Quoted: the shell may be one that looks for a file of such a name.
+    prompt = "RUN_BASH[echo 'a[0]'] RUN_BASH[echo b] SAY[both done]"
     said = await claude.ask(prompt, "--allowedTools", "Bash")
     assert [block["content"] for block in said.blocks("user")] == ["a[0]", "b"]
     assert said.lines[-1]["result"] == "both done"
