@@ -136,9 +136,18 @@ class Context:
             handle = self.own(child)
             if handle is None or handle.method != "message":
                 continue
-            if handle.meta[1:2] == ("user",) or child.key <= last:
+            if handle.meta[1:2] == ("user",) or child.key == last:
+                found.append(child)
+            elif child.key < last and not await self._asked_again(handle):
                 found.append(child)
         return found
+
+    async def _asked_again(self, handle: WireHandle) -> bool:
+        """Whether a message was cut off and the program did not keep it, but asked again."""
+        blob = await self.blob(handle)
+        return (
+            blob is not None and blob.data.get("finished") is False and not blob.data.get("uuids")
+        )
 
     async def _foreign(self, handle: str) -> str:
         try:
