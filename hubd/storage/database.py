@@ -158,11 +158,11 @@ class Database:
                 )
             )
 
-    async def transaction(self, function: Callable[[Tx], T]) -> T:
-        """Run `function(tx)` in the writer thread, once, and return when it is on disk.
+    def transaction(self, function: Callable[[Tx], T]) -> "asyncio.Future[T]":
+        """Run `function(tx)` in the writer thread, once. Done when it is on disk.
 
-        What the function raises is raised here, and nothing it did remains. Cancelling the
-        caller does not undo the transaction.
+        What the function raises is raised where it is awaited, and nothing it did remains.
+        Cancelling the caller does not undo the transaction.
 
         Raises:
             DatabaseUnusable: The disk is full or the file is damaged; nothing was written.
@@ -170,13 +170,13 @@ class Database:
         if self._closed:
             raise closed_error()
         assert self._loop is not None, "the database is not open"
-        job = _Job(function, self._loop.create_future())
+        # No coroutine around the future: many small transactions would feel it.
+        future: asyncio.Future[T] = self._loop.create_future()
         if not self._waiting:
             # All that is submitted until the loop comes round again shares one commit.
             self._loop.call_soon(self._flush)
-        self._waiting.append(job)
-        result: T = await job.future
-        return result
+        self._waiting.append(_Job(function, future))
+        return future
 
     async def execute(self, sql: str, *params: Value) -> int:
         """Run one statement as a transaction; returns the number of rows changed."""
@@ -303,15 +303,15 @@ def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> li
     """
     tx = Tx(connection)
     # One cursor for the savepoints: making two for each job would show in the rate.
-    control = connection.cursor()
+    control = connection.cursor().execute
     # A job that shares its commit with nobody needs no savepoint: the transaction is its own.
     alone = len(batch) == 1
     try:
-        control.execute("BEGIN IMMEDIATE")
+        control("BEGIN IMMEDIATE")
         for job in batch:
             written = len(tx.topics)
             if not alone:
-                control.execute("SAVEPOINT job")
+                control("SAVEPOINT job")
             try:
                 job.result = job.function(tx)
             except BaseException as error:  # it belongs to the caller, not to us
@@ -319,16 +319,16 @@ def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> li
                 # A failure of the disk may already have ended the whole transaction.
                 if alone or not connection.in_transaction:
                     raise
-                control.execute("ROLLBACK TO job")
+                control("ROLLBACK TO job")
                 del tx.topics[written:]
             if not alone:
-                control.execute("RELEASE job")
-        control.execute("COMMIT")
+                control("RELEASE job")
+        control("COMMIT")
     except BaseException as error:  # noqa: BLE001 -- the whole group failed; all must hear of it
         for job in batch:
             job.error = job.error or unusable(path, error)
         with suppress(sqlite3.Error):  # the failure may have rolled back already
-            control.execute("ROLLBACK")
+            control("ROLLBACK")
         return []
     return tx.topics
 

@@ -102,7 +102,15 @@ def start(tx: Tx, stream: int, anchor: Place, now: int) -> None:
     tx.topics.append(topic(stream))
 
 
-def push(tx: Tx, stream: int, origin: int, event_type: str, data: str, now: int) -> Place:
+def push(
+    tx: Tx,
+    stream: int,
+    origin: int,
+    event_type: str,
+    data: str,
+    now: int,
+    after: tuple[Place, int] | None = None,
+) -> Place:
     """Add an event: its row, its node, and the head of the stream.
 
     Args:
@@ -112,26 +120,36 @@ def push(tx: Tx, stream: int, origin: int, event_type: str, data: str, now: int)
         event_type: What it is.
         data: All of it, as JSON.
         now: When, in seconds.
+        after: Where the newest event lies and its seq, if the caller thinks so: a look that is
+            not needed. It may be wrong.
     """
     execute = tx.raw.execute
-    tree, anchor, segment, depth, seq = execute(_HEAD, (stream,)).fetchone()
-    depth += 1
     node_id = ids.uuid7()
     meta = f"{ids.text(node_id)}:{event_type}"
-    if segment is None:
-        # The first event begins a segment, a child of the user's message.
-        [segment] = execute("SELECT coalesce(max(key), 0) + 1 FROM arbor_nodes").fetchone()
-        execute(
-            _FIRST_NODE,
-            (segment, node_id, tree, segment, depth, EVENTS, anchor, origin, meta, now),
-        )
-        execute("UPDATE chat_streams SET segment = ? WHERE key = ?", (segment, stream))
-        key = segment
+    place, seq = after or (None, -1)
+    seq += 1
+    if (
+        place is not None
+        and execute(_MOVE_FROM, (place.depth + 1, seq + 1, stream, seq, place.segment)).rowcount
+    ):
+        tree, segment, depth = place.tree, place.segment, place.depth + 1
     else:
-        key = execute(_NODE, (node_id, tree, segment, depth, EVENTS, origin, meta, now)).lastrowid
+        tree, anchor, segment, depth, seq = execute(_HEAD, (stream,)).fetchone()
+        depth += 1
+        # Two statements: UPDATE … RETURNING would take three times as long as both.
+        execute(_MOVE, (depth, seq + 1, stream))
+        if segment is None:
+            # The first event begins a segment, a child of the user's message.
+            [segment] = execute("SELECT coalesce(max(key), 0) + 1 FROM arbor_nodes").fetchone()
+            execute("UPDATE chat_streams SET segment = ? WHERE key = ?", (segment, stream))
+            first = (segment, node_id, tree, segment, depth, EVENTS, anchor, origin, meta, now)
+            execute(_FIRST_NODE, first)
+            execute(_EVENT, (segment, stream, seq, event_type, data))
+            tx.topics.append(("stream", stream))
+            return Place(segment, node_id, tree, segment, depth, EVENTS)
+    key = execute(_NODE, (node_id, tree, segment, depth, EVENTS, origin, meta, now)).lastrowid
+    assert key is not None
     execute(_EVENT, (key, stream, seq, event_type, data))
-    # Two statements: UPDATE … RETURNING would take three times as long as both.
-    execute(_MOVE, (depth, seq + 1, stream))
     tx.topics.append(("stream", stream))
     return Place(key, node_id, tree, segment, depth, EVENTS)
 
@@ -360,6 +378,7 @@ _STREAM: Final = """
 """
 _HEAD: Final = "SELECT tree, anchor, segment, depth, next_seq FROM chat_streams WHERE key = ?"
 _MOVE: Final = "UPDATE chat_streams SET depth = ?, next_seq = ? WHERE key = ?"
+_MOVE_FROM: Final = f"{_MOVE} AND next_seq = ? AND segment = ?"
 _NODE: Final = """
     INSERT INTO arbor_nodes (id, tree, segment, depth, lane, origin, meta, created_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hubd.storage import ids, streams, tree
 from hubd.storage.database import Database, Tx
+from hubd.storage.tree import Place
 from hubd.wire.handle import WireHandle
 from tests.bench.measure import Slice, rates, report
 
@@ -21,6 +22,9 @@ EVENTS = 1280
 PRODUCERS = 64
 PAYLOAD = '{"type":"content","text":"' + "x" * 180 + '"}'
 HANDLE = WireHandle("claudecode", "1.0.0", "chat_event")
+
+# The newest event of every chat, and its seq.
+Newest = dict[int, tuple[Place, int]]
 
 NODE = (
     "INSERT INTO arbor_nodes (id, tree, segment, depth, lane, origin, meta, created_at) "
@@ -30,37 +34,41 @@ EVENT = "INSERT INTO chat_events (key, stream, seq, event_type, event_data) VALU
 HEAD = "UPDATE chat_streams SET depth = ?, next_seq = ? WHERE key = ?"
 
 
-async def prepare(database: Database) -> tuple[list[int], int]:
-    """A tree with as many chats as there are producers; their keys, and the events' origin."""
+async def prepare(database: Database) -> tuple[Newest, int]:
+    """A tree with as many chats as there are producers; their newest events, and their origin."""
 
-    def build(tx: Tx) -> tuple[list[int], int]:
+    def build(tx: Tx) -> tuple[Newest, int]:
         made = tree.create(tx, "bench", 0)
         root = tree.place(tx, made, None)
         origin = tree.origin(tx, HANDLE)
-        keys = []
+        last: Newest = {}
         for _ in range(PRODUCERS):
             stream = streams.create(tx, ids.uuid4(), made.key, 0)
             streams.start(tx, stream.key, tree.append(tx, root, tree.text("hi"), 0), 0)
-            streams.push(tx, stream.key, origin, "start", "{}", 0)
-            keys.append(stream.key)
-        return keys, origin
+            last[stream.key] = (streams.push(tx, stream.key, origin, "start", "{}", 0), 0)
+        return last, origin
 
     return await database.transaction(build)
 
 
-def hub_side(database: Database, keys: list[int], origin: int, producers: int) -> Slice:
+def hub_side(database: Database, last: Newest, origin: int, producers: int) -> Slice:
     """Concurrent producers, each waiting until its event is on disk."""
 
     async def produce(stream: int) -> None:
+        newest = last[stream]
+
         def push(tx: Tx) -> None:
-            streams.push(tx, stream, origin, "content", PAYLOAD, int(time.time()))
+            nonlocal newest
+            now = int(time.time())
+            place = streams.push(tx, stream, origin, "content", PAYLOAD, now, newest)
+            newest = last[stream] = (place, newest[1] + 1)
 
         for _ in range(EVENTS // producers):
             await database.transaction(push)
 
     async def work() -> int:
         async with asyncio.TaskGroup() as tasks:
-            for stream in keys[:producers]:
+            for stream in list(last)[:producers]:
                 tasks.create_task(produce(stream))
         return EVENTS
 
@@ -106,10 +114,10 @@ async def main() -> None:
             await prepare(other)
         raw = Path(name) / "raw.db"
         async with Database(Path(name) / "hub.db") as database:
-            keys, origin = await prepare(database)
+            last, origin = await prepare(database)
             directly = raw_side(raw, origin)
             one = {
-                "hub, 1 producer": hub_side(database, keys, origin, 1),
+                "hub, 1 producer": hub_side(database, last, origin, 1),
                 "sqlite3 same thread, one commit each": directly(1),
             }
             report(
@@ -121,7 +129,7 @@ async def main() -> None:
             )
             before = database.commits
             many = {
-                f"hub, {PRODUCERS} producers": hub_side(database, keys, origin, PRODUCERS),
+                f"hub, {PRODUCERS} producers": hub_side(database, last, origin, PRODUCERS),
                 f"sqlite3 same thread, {PRODUCERS} a commit": directly(PRODUCERS),
                 "sqlite3 same thread, one commit each": directly(1),
             }

@@ -161,7 +161,7 @@ async def test_failing_transactions_do_not_hurt_their_neighbours(
                 for fail in wave:
                     job = len(tasks)
                     write = one_half_then(job, fail) if fail else both_halves(job)
-                    tasks.append(asyncio.create_task(db.transaction(write)))
+                    tasks.append(asyncio.ensure_future(db.transaction(write)))
                     expected.append(FAILURES[fail] if fail else job)
                 await asyncio.sleep(0)  # the next wave is another batch
             answers = await asyncio.gather(*tasks, return_exceptions=True)
@@ -215,7 +215,7 @@ async def test_cancelling_the_caller_does_not_undo_the_transaction(
         assert go_on.wait(PATIENCE_SECONDS)
         both_halves(1)(tx)
 
-    task = asyncio.create_task(db.transaction(write))
+    task = asyncio.ensure_future(db.transaction(write))
     await asyncio.sleep(0)
     if running:
         await started.wait()
@@ -240,7 +240,7 @@ async def test_closing_finishes_what_was_submitted(tmp_path: Path) -> None:
     db = Database(tmp_path / "hub.db")
     async with db:
         await db.execute(HALVES)
-        tasks = [asyncio.create_task(db.transaction(both_halves(job))) for job in range(100)]
+        tasks = [asyncio.ensure_future(db.transaction(both_halves(job))) for job in range(100)]
         await asyncio.sleep(0)
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert await asyncio.gather(*tasks) == list(range(100))
@@ -328,7 +328,7 @@ async def test_short_reads_do_not_wait_for_a_transaction(db: Database) -> None:
         loop.call_soon_threadsafe(started.set)
         return go_on.wait(PATIENCE_SECONDS)
 
-    task = asyncio.create_task(db.transaction(write))
+    task = asyncio.ensure_future(db.transaction(write))
     await started.wait()
     for method in ("fetch_all", "iterate"):
         assert await consume(db, method, "SELECT job FROM halves") == []

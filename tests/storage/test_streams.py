@@ -4,6 +4,7 @@ import asyncio
 import random
 import tempfile
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -508,3 +509,39 @@ async def test_pages_of_a_long_stream_fit_together(db: Database, oak: TreeRow) -
     while page := await streams.events(db, stream.key, len(seqs), dice.randint(1, 700)):
         seqs += [row.seq for row in page]
     assert seqs == list(range(2500))
+
+
+@given(st.lists(st.sampled_from(["right", "none", "too old", "too new", "another stream's"])))
+@settings(max_examples=30)
+async def test_whatever_a_writer_thinks_is_the_newest_event_the_chain_stays_whole(
+    beliefs: list[str],
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        async with Database(Path(directory) / "hub.db") as db:
+            oak = await db.transaction(lambda tx: tree.create(tx, "system", NOW))
+            stream = await running(db, oak)
+            other = await running(db, oak, events=3)
+            places: list[Place] = []
+
+            def write(tx: Tx) -> None:
+                origin = tree.origin(tx, HANDLE)
+                [elsewhere] = push(tx, other, 99)
+                for belief in beliefs:
+                    seq = len(places) - 1
+                    after = {
+                        "right": (places[-1], seq) if places else None,
+                        "none": None,
+                        "too old": (places[0], 0) if places else None,
+                        "too new": (places[-1], seq + 1) if places else None,
+                        "another stream's": (elsewhere, seq),
+                    }[belief]
+                    places.append(streams.push(tx, stream.key, origin, "x", "{}", NOW, after))
+
+            await db.transaction(write)
+            found = await streams.events(db, stream.key, 0, 1000)
+            assert [row.seq for row in found] == list(range(len(beliefs)))
+            assert [row.node_id for row in found] == [place.id for place in places]
+            for before, after in pairwise(places):
+                parent = await walk.parent(db, after)
+                assert parent is not None
+                assert parent.id == before.id

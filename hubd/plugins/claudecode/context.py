@@ -136,9 +136,8 @@ class Context:
             handle = self.own(child)
             if handle is None or handle.method != "message":
                 continue
-            if handle.meta[1:2] == ("user",) or child.key == last:
-                found.append(child)
-            elif child.key < last and not await self._asked_again(handle):
+            on_the_way = handle.meta[1:2] == ("user",) or child.key == last
+            if on_the_way or (child.key < last and not await self._asked_again(handle)):
                 found.append(child)
         return found
 

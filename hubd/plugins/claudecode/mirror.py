@@ -92,6 +92,8 @@ class Mirror:
         self._callers: dict[str, Place] = {}
         # How many durable events there are.
         self.pushed = 0
+        # Where the newest of them lies.
+        self._last_event: Place | None = None
         # The last assistant message of the main conversation that was finished, and where an
         # answer without any leaves the conversation.
         self.last_message: Place | None = None
@@ -132,7 +134,10 @@ class Mirror:
     def push(self, tx: Tx, event_type: str, fields: dict[str, Any], now: int) -> None:
         """One durable event."""
         data = to_json({"type": event_type, **fields}).decode()
-        streams.push(tx, self._stream, self._event_origin, event_type, data, now)
+        last = (self._last_event, self.pushed - 1) if self._last_event is not None else None
+        self._last_event = streams.push(
+            tx, self._stream, self._event_origin, event_type, data, now, last
+        )
         self.pushed += 1
 
     def apply(self, tx: Tx, fact: Fact, now: int) -> None:
