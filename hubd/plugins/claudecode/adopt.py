@@ -7,12 +7,10 @@ from uuid import UUID
 from hubd.activation import Handle
 from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.handles import (
-    ContentRef,
     MessageRef,
-    ThinkingRef,
     ToolResultRef,
-    ToolUseRef,
     TurnRef,
+    block_handle,
 )
 from hubd.plugins.claudecode.mirror import PROMPT_SHOWN
 from hubd.plugins.claudecode.native import NativeMessage
@@ -95,17 +93,10 @@ class Adoption:
         )
         data = {"block": block, "block_index": index, "finished": True}
         blob = store.add_blob(self._tx, self.head.tree, kind, data, self._now)
-        name = UUID(bytes=blob)
-        reference: Handle
-        if kind == "thinking":
-            reference = ThinkingRef(blob_id=name, block_index=index)
-        elif kind == "tool_use":
-            called = str(block.get("id", ""))
+        called = str(block.get("id", ""))
+        if kind == "tool_use":
             self._callers[called] = self.head
-            tool = str(block.get("name", ""))
-            reference = ToolUseRef(blob_id=name, tool_use_id=called, tool_name=tool)
-        else:
-            reference = ContentRef(blob_id=name, block_index=index)
+        reference = block_handle(kind, blob, index, called, block.get("name"))
         self._node(self.head, reference)
         return ids.text(blob)
 

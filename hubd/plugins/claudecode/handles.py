@@ -72,3 +72,15 @@ class ApprovalRef(Handle, method="approval", kind="approval", summary="{tool_nam
     """Points at the question whether a tool may run."""
 
     approval_id: UUID = Field(description="The id that loopback gave it")
+
+
+def block_handle(
+    kind: str, blob_id: bytes, index: int, tool_use_id: str | None, tool_name: str | None
+) -> Handle:
+    """The handle of a block of a message, by what kind of block it is."""
+    name = UUID(bytes=blob_id)
+    if kind == "thinking":
+        return ThinkingRef(blob_id=name, block_index=index)
+    if kind == "tool_use":
+        return ToolUseRef(blob_id=name, tool_use_id=tool_use_id or "", tool_name=tool_name or "")
+    return ContentRef(blob_id=name, block_index=index)

@@ -26,13 +26,11 @@ from hubd.plugins.claudecode.facts import (
     TurnResult,
 )
 from hubd.plugins.claudecode.handles import (
-    ContentRef,
     EventRef,
     MessageRef,
-    ThinkingRef,
     ToolResultRef,
-    ToolUseRef,
     TurnRef,
+    block_handle,
 )
 from hubd.storage import ids, streams, tree
 from hubd.storage.database import Tx
@@ -232,18 +230,7 @@ class Mirror:
         message = self._messages[(fact.parent_tool_use_id, fact.message_id)]
         data = {"block": {"type": fact.kind, "text": ""}, "block_index": fact.index}
         blob = store.add_blob(tx, message.place.tree, fact.kind, data, now, complete=False)
-        name = UUID(bytes=blob)
-        reference: Handle
-        if fact.kind == "thinking":
-            reference = ThinkingRef(blob_id=name, block_index=fact.index)
-        elif fact.kind == "tool_use":
-            reference = ToolUseRef(
-                blob_id=name,
-                tool_use_id=fact.tool_use_id or "",
-                tool_name=fact.tool_name or "",
-            )
-        else:
-            reference = ContentRef(blob_id=name, block_index=fact.index)
+        reference = block_handle(fact.kind, blob, fact.index, fact.tool_use_id, fact.tool_name)
         place = self._node(tx, message.place, reference, now)
         message.blocks[fact.index] = OpenBlock(blob, place, fact.kind)
         message.data["blocks"].append(ids.text(blob))
