@@ -22,7 +22,7 @@ from hubd.activation.described import DESCRIBED
 from hubd.config import Settings, read_file
 from hubd.errors import InvalidParams, StartupFailed
 from hubd.plexus.builtin import build_hub
-from hubd.plexus.discovery import BUILT_IN, sources
+from hubd.plexus.discovery import BUILT_IN_NAMES, sources
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.lifecycle import plugins
 from hubd.storage.database import Database
@@ -49,7 +49,7 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
     Raises:
         HubError: It cannot start; the message is one sentence for the user.
     """
-    if any(f"hubd.plugins.{settings.name}:" in target for target in BUILT_IN):
+    if settings.name in BUILT_IN_NAMES:
         raise InvalidParams(
             f"'{settings.name}' is the name of a plugin", suggestion="Choose another --name"
         )

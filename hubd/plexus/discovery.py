@@ -19,6 +19,8 @@ BUILT_IN: Final[tuple[str, ...]] = (
     "hubd.plugins.arbor.activation:Arbor",
     "hubd.plugins.claudecode.activation:ClaudeCode",
 )
+# Each lies in a file or a folder of its name.
+BUILT_IN_NAMES: Final = frozenset(target.partition(":")[0].split(".")[2] for target in BUILT_IN)
 
 
 @dataclass(frozen=True)

@@ -270,3 +270,10 @@ def test_a_name_that_means_something_else_is_refused(home: Path, name: str) -> N
     assert result.returncode == 2
     assert result.stderr.startswith("hubd: ")
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("name", ["echo", "arbor", "claudecode"])
+def test_a_hub_cannot_be_called_like_one_of_its_plugins(home: Path, name: str) -> None:
+    result = hubd("run", "--port", "0", "--name", name, home=home)
+    assert result.returncode == 2
+    assert f"'{name}' is the name of a plugin" in result.stderr
