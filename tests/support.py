@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hubd import local
-from hubd.activation import Activation, Context
+from hubd.activation import Activation, Client, Context
 from hubd.plexus.builtin import build_hub
 from hubd.plexus.dispatch import Call
 from hubd.plexus.host import PlexusHost
@@ -30,10 +30,11 @@ PATIENCE_SECONDS = 20.0
 class Collector:
     """A caller that keeps every item, as a client would see it."""
 
-    can_answer = True
+    unanswerable: str | None = None
 
-    def __init__(self, context: Context | None = None) -> None:
+    def __init__(self, context: Context | None = None, client: Client | None = None) -> None:
         self.context = context or Context()
+        self.client = client or Client("test")
         self.items: list[dict[str, Any]] = []
         self.arrived = asyncio.Event()
 

@@ -17,13 +17,14 @@ from hubd.errors import (
     Timeout,
     Unavailable,
 )
-from hubd.wire.context import Context
+from hubd.wire.context import Client, Context
 
 __all__ = [
     "Activation",
     "Ambiguous",
     "AnyHandle",
     "Cancelled",
+    "Client",
     "Conflict",
     "Context",
     "Encoded",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hubd.errors import HubError
-from hubd.wire.context import Context
+from hubd.wire.context import Client, Context
 from hubd.wire.handle import WireHandle
 
 
@@ -38,6 +38,10 @@ class Host(Protocol):
     @property
     def context(self) -> Context:
         """The caller's working directory and environment; empty where it gave none."""
+
+    @property
+    def client(self) -> Client:
+        """The program that calls: its transport, its name, and the session it speaks for."""
 
     def call(
         self, method: str, /, **params: Any

@@ -30,7 +30,7 @@ from hubd.errors import (
 )
 from hubd.plexus.hub import Hub, Node, did_you_mean
 from hubd.plexus.universal import UNIVERSAL_METHODS, Namespace, find_method
-from hubd.wire.context import Context
+from hubd.wire.context import Client, Context
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Stamp
 
 log = logging.getLogger("hubd.plexus")
@@ -51,8 +51,12 @@ class Caller(Protocol):
         """The caller's working directory and environment."""
 
     @property
-    def can_answer(self) -> bool:
-        """Whether a question would reach anybody."""
+    def client(self) -> Client:
+        """The program that calls."""
+
+    @property
+    def unanswerable(self) -> str | None:
+        """Why a question would reach nobody; None if it would reach somebody."""
 
     async def send(self, item: Item) -> None:
         """Take one item; waits while the caller reads too slowly."""

@@ -15,12 +15,14 @@ from hubd.errors import Cancelled, HubError, Internal, Timeout, by_code
 from hubd.plexus.dispatch import Call, current_call
 from hubd.plexus.hub import Hub
 from hubd.plexus.resolve import read_handle, resolve, resolve_each
-from hubd.wire.context import Context
+from hubd.wire.context import Client, Context
 from hubd.wire.handle import WireHandle
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Progress, Request
 
 # How long the end of a nested call may take once its caller has left.
 CLEANUP_SECONDS: Final = 5.0
+
+NOBODY: Final = "there is nobody to ask: no caller waits for this"
 
 # Which answer fits which question.
 ANSWERS: Final[Mapping[str, tuple[str, str]]] = {
@@ -80,6 +82,12 @@ class PlexusHost:
         """As `Host.context`."""
         call = current_call.get(None)
         return call.caller.context if call else Context()
+
+    @property
+    def client(self) -> Client:
+        """As `Host.client`."""
+        call = current_call.get(None)
+        return call.caller.client if call else Client()
 
     @asynccontextmanager
     async def call(
@@ -182,8 +190,10 @@ class PlexusHost:
 
     async def _ask(self, request: dict[str, Any], default: object, timeout_seconds: float) -> Any:
         call = current_call.get(None)
-        if call is None or call.ended or not call.caller.can_answer:
-            raise Cancelled("there is nobody to ask: no caller waits for this")
+        if call is None or call.ended:
+            raise Cancelled(NOBODY)
+        if (reason := call.caller.unanswerable) is not None:
+            raise Cancelled(reason)
         if call.spec is None or not call.spec.bidirectional:
             raise Internal(f"{call.method} asks its caller; mark it @method(bidirectional=True)")
         answer = await self.questions.ask(call, request, timeout_seconds)
@@ -211,9 +221,13 @@ class _Pipe:
         return self._outer.caller.context if self._outer else Context()
 
     @property
-    def can_answer(self) -> bool:
+    def client(self) -> Client:
+        return self._outer.caller.client if self._outer else Client()
+
+    @property
+    def unanswerable(self) -> str | None:
         outer = self._outer
-        return outer is not None and not outer.ended and outer.caller.can_answer
+        return NOBODY if outer is None or outer.ended else outer.caller.unanswerable
 
     async def send(self, item: Item) -> None:
         if isinstance(item, Data):

@@ -1,32 +1,24 @@
 """One client's calls: starts them, cancels them, passes their items on. Knows no framing."""
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
-from hubd.errors import Cancelled, HubError, Overloaded, Unavailable
+from hubd.errors import HubError, Overloaded, Unavailable
 from hubd.plexus.dispatch import Call
 from hubd.plexus.host import Questions
 from hubd.plexus.hub import Hub
+from hubd.transport.running import Calls, RunningCall
 from hubd.transport.session import Answer, Cancel, Reply, Session, Start
 from hubd.wire import jsonrpc
-from hubd.wire.context import Context, read_context
+from hubd.wire.context import Client, Context, read_context
 from hubd.wire.item import Item
-
-log = logging.getLogger("hubd.transport")
 
 # Once this much is unsent, the methods that write to the connection wait.
 MAX_UNSENT_BYTES: Final = 1024 * 1024
 # One client may run this many calls at once.
 MAX_CALLS: Final = 1024
-# How long a plugin's `finally` may take after its call was cancelled.
-CLEANUP_SECONDS: Final = 5.0
 # After so many items a call lets the others run, even if it never waits for anything.
 ITEMS_PER_TURN: Final = 64
-
-# Starts a task, and tells when it has ended.
-Spawn = Callable[[Coroutine[Any, Any, None], Callable[[], None]], asyncio.Task[None]]
 
 
 class FrameWriter(Protocol):
@@ -47,21 +39,23 @@ class Connection:
         hub: Hub,
         questions: Questions,
         writer: FrameWriter,
-        spawn: Spawn,
+        calls: Calls,
+        client: Client,
         *,
         trusts_context: bool,
     ) -> None:
         self._hub = hub
         self._questions = questions
         self._writer = writer
-        # Starts a task whose owner outlives the connection.
-        self._spawn = spawn
+        # Owns the tasks, which may outlive the connection.
+        self._all_calls = calls
+        self._client = client
         self._trusts_context = trusts_context
         self._session = Session(hub.name)
         # Set when the daemon stops: what is running may finish, nothing new begins.
         self.stopping = False
         # The running calls by subscription; an entry goes when its task ends.
-        self._calls: dict[int, tuple[Call, asyncio.Task[None]]] = {}
+        self._calls: dict[int, RunningCall] = {}
 
     def receive(self, message: str | bytes) -> None:
         """Act on one message from the client."""
@@ -83,23 +77,17 @@ class Connection:
         """Cancel one call; False if it is not running."""
         if subscription not in self._calls:
             return False
-        call, task = self._calls[subscription]
-        if task.cancelling():
-            return True  # once more would interrupt the plugin's clean-up
-        task.cancel()
-        # A plugin that does not let go must not keep its caller waiting.
-        asyncio.get_running_loop().call_later(CLEANUP_SECONDS, _give_up, call, task)
+        self._calls[subscription].cancel()
         return True
 
     def cancel_all(self, reason: str) -> None:
-        """Cancel everything, because the client is gone or the daemon ends."""
-        for subscription, (call, _) in list(self._calls.items()):
-            call.cancel_reason = reason
-            self.cancel(subscription)
+        """Cancel everything, because the client is gone."""
+        for running in list(self._calls.values()):
+            running.cancel(reason)
 
     def _start(self, start: Start) -> None:
         context = read_context(start.context) if self._trusts_context else Context()
-        caller = _Subscriber(self._writer, start.subscription, context)
+        caller = _Subscriber(self._writer, start.subscription, context, self._client)
         call = Call(self._hub, start.method, start.params, caller)
         refusal: HubError | None = None
         if self.stopping:
@@ -111,13 +99,11 @@ class Connection:
             call.fail(refusal)
             return
         # The task is scheduled first: its first items then go out in one write with the reply.
-        task = self._spawn(call.run(), lambda: self._ended(start.subscription, call))
+        running = self._all_calls.start(call, lambda: self._ended(start.subscription))
         self._writer.write(start.reply)
-        self._calls[start.subscription] = (call, task)
+        self._calls[start.subscription] = running
 
-    def _ended(self, subscription: int, call: Call) -> None:
-        # A task that is cancelled before its first step has not run the call at all.
-        call.fail(Cancelled(call.cancel_reason))
+    def _ended(self, subscription: int) -> None:
         del self._calls[subscription]
 
     def _acknowledge(self, request: jsonrpc.Request, problem: str | None) -> None:
@@ -131,10 +117,13 @@ class Connection:
 class _Subscriber:
     """The caller of one subscription: its items become frames."""
 
-    can_answer = True
+    unanswerable = None
 
-    def __init__(self, writer: FrameWriter, subscription: int, context: Context) -> None:
+    def __init__(
+        self, writer: FrameWriter, subscription: int, context: Context, client: Client
+    ) -> None:
         self.context = context
+        self.client = client
         self._writer = writer
         self._subscription = subscription
         self._sent = 0
@@ -149,10 +138,3 @@ class _Subscriber:
 
     def post(self, item: Item) -> None:
         self._writer.write(jsonrpc.notification(self._subscription, item.encode()))
-
-
-def _give_up(call: Call, task: asyncio.Task[None]) -> None:
-    """End the stream of a cancelled call whose plugin is still busy with itself."""
-    if not task.done():
-        log.warning("%s did not stop within %g s of being cancelled", call.method, CLEANUP_SECONDS)
-        call.fail(Cancelled(call.cancel_reason))

@@ -9,6 +9,7 @@ from hubd.transport.clients import Clients
 from hubd.transport.connection import Connection
 from hubd.transport.outbox import Outbox
 from hubd.wire import jsonrpc
+from hubd.wire.context import Client
 from hubd.wire.defaults import MAX_MESSAGE_BYTES
 
 
@@ -45,7 +46,9 @@ class _LineProtocol(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._outbox = Outbox(transport, _as_line)
-        self._connection = self._clients.connect(self, self._outbox, trusts_context=True)
+        self._connection = self._clients.connect(
+            self, self._outbox, Client("unix"), trusts_context=True
+        )
         if self._connection is None:
             transport.abort()
 

@@ -20,6 +20,7 @@ from hubd.transport.clients import Clients
 from hubd.transport.connection import Connection
 from hubd.transport.gate import Gate
 from hubd.transport.outbox import Outbox
+from hubd.wire.context import Client
 from hubd.wire.defaults import MAX_MESSAGE_BYTES
 
 # A peer that has not finished its opening handshake by then is gone or hostile.
@@ -119,7 +120,9 @@ class _WebSocket(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         assert self._outbox is not None
-        self._connection = self._clients.connect(self, self._outbox, trusts_context=False)
+        self._connection = self._clients.connect(
+            self, self._outbox, Client("websocket"), trusts_context=False
+        )
         if self._connection is None:
             self._close(CloseCode.TRY_AGAIN_LATER, "too many clients")
 

@@ -1,4 +1,4 @@
-"""The caller's surroundings, which may travel beside the params of a call."""
+"""Who calls, and from where: what a method may know without being given it as a parameter."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +10,19 @@ class Context:
 
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Client:
+    """The program at the other end of the connection, as far as it is known."""
+
+    # `unix`, `websocket`, `mcp-http` or `mcp-stdio`; empty for what the hub does by itself.
+    transport: str = ""
+    # As the client calls itself, which nobody has checked.
+    name: str = ""
+    version: str = ""
+    # What the connection carried to say for which session it speaks.
+    session_token: str | None = field(default=None, repr=False)
 
 
 def read_context(value: object) -> Context:

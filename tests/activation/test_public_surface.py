@@ -7,6 +7,7 @@ SURFACE = [
     "Ambiguous",
     "AnyHandle",
     "Cancelled",
+    "Client",
     "Conflict",
     "Context",
     "Encoded",

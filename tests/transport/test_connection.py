@@ -12,11 +12,10 @@ from hubd.activation import Activation, Event, method
 from hubd.plexus.host import Questions
 from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
-from hubd.transport import clients as clients_module
-from hubd.transport import connection as connection_module
+from hubd.transport import running
 from hubd.transport.clients import Clients
 from hubd.transport.connection import MAX_CALLS
-from hubd.wire import jsonrpc
+from hubd.wire import context, jsonrpc
 from tests.plugins_for_tests import Trouble
 from tests.support import PATIENCE_SECONDS, hub_with
 
@@ -65,7 +64,9 @@ class Client:
         self.reading = asyncio.Event()
         self.reading.set()
         self._changed = asyncio.Event()
-        connection = clients.connect(self, self, trusts_context=trusts_context)
+        connection = clients.connect(
+            self, self, context.Client("test"), trusts_context=trusts_context
+        )
         assert connection is not None
         self.connection = connection
 
@@ -123,9 +124,9 @@ async def spring() -> Spring:
 @pytest.fixture
 async def clients(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Clients]:
     # What a test left running is cancelled at once.
-    monkeypatch.setattr(clients_module, "GRACE_SECONDS", 0.0)
-    async with Clients(hub, Questions()) as running:
-        yield running
+    monkeypatch.setattr(running, "GRACE_SECONDS", 0.0)
+    async with Clients(hub, Questions()) as entered:
+        yield entered
 
 
 def kinds(items: list[dict[str, Any]]) -> list[str]:
@@ -191,7 +192,7 @@ async def test_a_call_cancelled_before_it_began_to_run_ends_as_cancelled_too(
 async def test_a_plugin_that_never_lets_go_keeps_nobody_waiting(
     clients: Clients, spring: Spring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_module, "CLEANUP_SECONDS", 0.0)
+    monkeypatch.setattr(running, "CLEANUP_SECONDS", 0.0)
     client = Client(clients)
     client.request("spring.deaf", {})
     await client.until(lambda: len(client.items(1)) == 1)
@@ -299,4 +300,4 @@ async def test_leaving_tells_calls_why_and_hangs_up(hub: Hub, clients: Clients) 
     assert client.hung_up
     assert kinds(client.items(1)) == ["error", "done"]
     assert client.items(1)[0]["message"] == "the daemon is stopping"
-    assert leaving.connect(client, client, trusts_context=False) is None
+    assert leaving.connect(client, client, context.Client("test"), trusts_context=False) is None

@@ -1,0 +1,77 @@
+"""The calls that are running, whoever started them: owns their tasks and ends them in time."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from hubd.errors import Cancelled
+from hubd.plexus.dispatch import Call
+
+log = logging.getLogger("hubd.transport")
+
+# How long a plugin's `finally` may take after its call was cancelled.
+CLEANUP_SECONDS: Final = 5.0
+# What runs when the daemon is asked to stop may take this long to finish by itself.
+GRACE_SECONDS: Final = 1.0
+# After that everything is cancelled, and plugins have this long to clean up.
+CANCEL_SECONDS: Final = 3.0
+
+
+class RunningCall:
+    """A call in a task of its own, which may outlive the connection that started it."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.task = asyncio.create_task(call.run())
+
+    def cancel(self, reason: str | None = None) -> None:
+        """Cancel it. Its stream ends in bounded time, also if the plugin does not let go."""
+        if reason is not None:
+            self.call.cancel_reason = reason
+        if self.task.cancelling():
+            return  # once more would interrupt the plugin's clean-up
+        self.task.cancel()
+        asyncio.get_running_loop().call_later(CLEANUP_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self.task.done():
+            log.warning(
+                "%s did not stop within %g s of being cancelled", self.call.method, CLEANUP_SECONDS
+            )
+            self.call.fail(Cancelled(self.call.cancel_reason))
+
+
+class Calls:
+    """All calls of the daemon."""
+
+    def __init__(self) -> None:
+        # An entry goes when its task ends.
+        self._running: set[RunningCall] = set()
+
+    def start(self, call: Call, ended: Callable[[], None] | None = None) -> RunningCall:
+        """Run a call; `ended` is told when it is over."""
+        running = RunningCall(call)
+
+        def finish(task: asyncio.Task[None]) -> None:
+            self._running.discard(running)
+            # A task that is cancelled before its first step has not run the call at all.
+            call.fail(Cancelled(call.cancel_reason))
+            if ended is not None:
+                ended()
+
+        self._running.add(running)
+        running.task.add_done_callback(finish)
+        return running
+
+    async def end(self) -> None:
+        """Let calls finish for a moment and cancel the rest. Bounded."""
+        if self._running:
+            await asyncio.wait([one.task for one in self._running], timeout=GRACE_SECONDS)
+        for one in self._running:
+            one.cancel("the daemon is stopping")
+        if self._running:
+            tasks = [one.task for one in self._running]
+            _, late = await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
+            if late:
+                log.warning("%d calls did not stop in time", len(late))
