@@ -9,6 +9,8 @@ transaction: a tree of a million nodes must not keep everybody else from writing
 """
 
 import logging
+import sqlite3
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -40,6 +42,15 @@ class Step(NamedTuple):
     tree_id: bytes
     step: Literal["archived", "purged"]
     since: int
+
+
+class StillReferredTo(Exception):
+    """A table of some plugin still points at nodes of a deleted tree: they stay for now."""
+
+    def __init__(self, tree: int, tree_id: bytes) -> None:
+        super().__init__(f"something still refers to nodes of tree {ids.text(tree_id)}")
+        self.tree = tree
+        self.tree_id = tree_id
 
 
 class Remembered(NamedTuple):
@@ -147,21 +158,32 @@ async def due(db: Database, periods: Periods, now: int) -> list[Step]:
     return [Step._make(row) for row in await db.fetch_rows(_DUE, *_due(periods, now))]
 
 
-def purge(tx: Tx) -> bool:
-    """Remove some nodes of deleted trees; returns whether there was anything to do."""
-    found = tx.raw.execute("SELECT tree, tree_id FROM arbor_purges LIMIT 1").fetchone()
+def purge(tx: Tx, passing_over: Collection[int] = ()) -> bool:
+    """Remove some nodes of the first deleted tree that there is.
+
+    Args:
+        tx: Where.
+        passing_over: Trees that have to wait, so that those behind them do not.
+
+    Returns:
+        Whether there was anything to do.
+
+    Raises:
+        StillReferredTo: This tree has to wait.
+    """
+    deleted = tx.raw.execute("SELECT tree, tree_id FROM arbor_purges ORDER BY tree")
+    found = next((row for row in deleted if row[0] not in passing_over), None)
     if found is None:
         return False
     tree, tree_id = found
-    left = NODES_AT_ONCE
-    while left > 0:
-        # The youngest segment first: nobody's parent goes before it does.
-        last = tx.raw.execute(_LAST_SEGMENT, (tree,)).fetchone()
-        if last is None:
+    try:
+        if _remove_nodes(tx, tree):
             tx.raw.execute("DELETE FROM arbor_purges WHERE tree = ?", (tree,))
             log.info("tree %s: nothing is left of it", ids.text(tree_id))
-            break
-        left -= tx.raw.execute(_DELETE_TIP, (*last, left)).rowcount
+    except sqlite3.IntegrityError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+            raise
+        raise StillReferredTo(tree, tree_id) from error
     return True
 
 
@@ -189,6 +211,18 @@ _DELETE_TIP: Final = """
 def _due(periods: Periods, now: int) -> tuple[int, int]:
     # A period may be endless: then nothing is old enough.
     return int(max(now - periods.scheduled, -1.0)), int(max(now - periods.archived, -1.0))
+
+
+def _remove_nodes(tx: Tx, tree: int) -> bool:
+    """Remove so many nodes as may go at once; returns whether none is left."""
+    left = NODES_AT_ONCE
+    while left > 0:
+        # The youngest segment first: nobody's parent goes before it does.
+        last = tx.raw.execute(_LAST_SEGMENT, (tree,)).fetchone()
+        if last is None:
+            return True
+        left -= tx.raw.execute(_DELETE_TIP, (*last, left)).rowcount
+    return False
 
 
 def _let_go(tx: Tx, tree: TreeRow, owner: str, *, force: bool) -> None:

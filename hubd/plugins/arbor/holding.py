@@ -224,9 +224,26 @@ class Holding(ArborBase, version=VERSION):
             lambda tx: references.clean_up(tx, periods, now())
         ):
             done += steps
-        while await self.db.transaction(references.purge):
+        waiting: set[int] = set()
+        while await self._purge(waiting):
             pass
         return done
+
+    async def _purge(self, waiting: set[int]) -> bool:
+        """Remove some nodes; whether there may be more to do.
+
+        Args:
+            waiting: Trees that are passed over; one that has to wait is added.
+        """
+        try:
+            return await self.db.transaction(lambda tx: references.purge(tx, waiting))
+        except references.StillReferredTo as reason:
+            waiting.add(reason.tree)
+            log.warning(
+                "tree %s: its nodes stay for now, because something still refers to them",
+                ids.text(reason.tree_id),
+            )
+            return True
 
     async def _clean_up_for_ever(self) -> None:
         while True:

@@ -246,18 +246,42 @@ async def test_endless_periods_keep_trees_for_ever(tmp_path: Path) -> None:
         assert await listed(hub, "tree_list_archived") == [archived]
 
 
-async def test_cleaning_goes_on_after_it_failed(tmp_path: Path, heard: Heard) -> None:
+async def test_a_tree_that_something_still_refers_to_stays_and_holds_up_no_other(
+    tmp_path: Path, heard: Heard
+) -> None:
     """Another plugin's table still points at a node; when it does not, all is purged."""
     async with living(tmp_path, cleanup_seconds=0.001) as hub:
         db = hub.database
         assert db is not None
-        tree_id = await plant(hub)
+        held, behind = await plant(hub), await plant(hub)
         await db.execute("CREATE TABLE other_head (node INTEGER REFERENCES arbor_nodes (key))")
-        await db.execute("INSERT INTO other_head (node) SELECT key FROM arbor_nodes")
+        await db.execute("INSERT INTO other_head (node) SELECT min(key) FROM arbor_nodes")
+        for tree_id in (held, behind):
+            await call_events(hub, "arbor.tree_delete", tree_id=tree_id)
+        await heard.wait_for(hub, f"tree {held}: its nodes stay for now")
+        await heard.wait_for(hub, f"tree {behind}: nothing is left of it")
+        assert await count_nodes(hub) == 1
+        # Whoever asks for it is told what was done, not that something could not be.
+        [done] = await call_events(hub, "arbor.cleanup")
+        assert done["type"] == "cleanup_done"
+        await db.execute("DELETE FROM other_head")
+        await heard.wait_for(hub, f"tree {held}: nothing is left of it")
+        assert await count_nodes(hub) == 0
+
+
+async def test_cleaning_goes_on_after_it_failed(tmp_path: Path, heard: Heard) -> None:
+    async with living(tmp_path, cleanup_seconds=0.001) as hub:
+        db = hub.database
+        assert db is not None
+        tree_id = await plant(hub)
+        await db.execute(
+            "CREATE TRIGGER trouble BEFORE DELETE ON arbor_nodes "
+            "BEGIN SELECT raise(ABORT, 'trouble'); END"
+        )
         await call_events(hub, "arbor.tree_delete", tree_id=tree_id)
         await heard.wait_for(hub, "cleaning up failed, and is tried again later")
         assert await count_nodes(hub) == 1
-        await db.execute("DELETE FROM other_head")
+        await db.execute("DROP TRIGGER trouble")
         await heard.wait_for(hub, f"tree {tree_id}: nothing is left of it")
         assert await count_nodes(hub) == 0
 
