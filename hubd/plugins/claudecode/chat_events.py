@@ -3,7 +3,7 @@
 They are written by mirror.py and live.py without these models; a test holds the two together.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from hubd.activation import Event
 from hubd.plugins.claudecode.events import Position
@@ -17,11 +17,12 @@ class Durable(Event):
 
 
 class Start(Durable):
-    """The turn begins."""
+    """The turn begins; `environment` is there if it is not the caller's, which is never kept."""
 
     id: str
     turn_position: Position
     engine: str
+    environment: Literal["daemon"] | None = None
 
 
 class UserMessage(Durable):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from hubd.activation import Conflict, ExecutionError, Host, HubError, InvalidParams
 from hubd.plugins.claudecode import store
@@ -74,8 +74,7 @@ class Chats:
     async def _go_on(self, left: list[tuple[int, bytes, int, str]]) -> None:
         await asyncio.gather(*(self._reap(*run) for run in left))
         self._reaped.set()
-        for _, session_id, _ in await store.queued(self._db):
-            await self._next(session_id)
+        await self._next_of_all()
 
     async def _reap(self, stream: int, stream_id: bytes, pid: int, started: str) -> None:
         if await reap(pid, started, ids.text(stream_id)):
@@ -101,8 +100,7 @@ class Chats:
 
     def environment(self) -> dict[str, str]:
         """What a child gets: the hub's own environment under the caller's, without secrets."""
-        merged = {**os.environ, **self._host.context.env}
-        return {name: text for name, text in merged.items() if name not in SECRETS}
+        return _without_secrets({**os.environ, **self._host.context.env})
 
     async def submit(
         self, session: store.SessionRow, asked: Asked, env: Mapping[str, str], *, if_busy: str
@@ -173,11 +171,13 @@ class Chats:
             What was wrong with those that could not begin; they have failed.
         """
         failed: dict[int, HubError] = {}
-        while not self._closing:
-            waiting = [entry for entry in await store.queued(self._db) if entry[1] == session_id]
-            if not waiting or session_id in self._busy or len(self._busy) >= MAX_RUNNING:
+        gave_way = False
+        while self._has_room(session_id):
+            waiting = await store.first_waiting(self._db, session_id)
+            # Somebody else may have been faster meanwhile.
+            if waiting is None or not self._has_room(session_id):
                 break
-            stream, _, request = waiting[0]
+            stream, request = waiting
             self._busy[session_id] = stream
             begun = False
             try:
@@ -192,10 +192,26 @@ class Chats:
                     del self._busy[session_id]
             if begun:
                 break
+            gave_way = True
             if stream in failed:
                 reason, now = failed[stream].message, int(time.time())
                 await self._db.transaction(lambda tx: _fail(tx, stream, reason, now))  # noqa: B023  awaited here
+        if gave_way and not self._closing:
+            # It took up room, and whoever found none waits for an end that does not come.
+            self._spawn(self._next_of_all())
         return failed
+
+    async def _next_of_all(self) -> None:
+        """Begin what waits, as far as there is room."""
+        for session_id in await store.waiting_sessions(self._db):
+            if len(self._busy) >= MAX_RUNNING:
+                break
+            await self._next(session_id)
+
+    def _has_room(self, session_id: bytes) -> bool:
+        """Whether a chat of a session may begin now."""
+        is_free = session_id not in self._busy and len(self._busy) < MAX_RUNNING
+        return is_free and not self._closing
 
     async def _begin(self, stream_key: int, session_id: bytes, asked: Asked) -> bool:
         """Begin a chat; whether it was still wanted.
@@ -207,12 +223,15 @@ class Chats:
         session = await store.look_up_session(self._db, ids.text(session_id))
         row = await streams.reread(self._db, stream_key)
         env = self._environments.pop(row.id, None)
+        whose: Literal["daemon"] | None = None
         if env is None:
+            whose = "daemon"
             log.warning(
                 "a chat that waited while the hub was down runs with the hub's environment",
                 extra={"stream_id": ids.text(row.id)},
             )
-            env = self.environment()
+            # Not under that of whoever has happened to set it going.
+            env = _without_secrets(os.environ)
         options = options_of(session)
         engine = self.engine_for(session, options.model, env)
         if not await asyncio.to_thread(Path(session.working_dir).is_dir):
@@ -235,7 +254,7 @@ class Chats:
             if streams.by_key(tx, stream_key).status != "queued":
                 return False  # cancelled meanwhile
             store.dequeue(tx, stream_key)
-            mirror.begin(tx, head, asked.prompt, index, now)
+            mirror.begin(tx, head, asked.prompt, index, now, whose)
             return True
 
         request = Request(
@@ -267,8 +286,7 @@ class Chats:
             self._running.pop(stream, None)
             self._busy.pop(session_id, None)
             self._db.waiters.wake(streams.topic(stream))
-        for _, waiting, _ in await store.queued(self._db):
-            await self._next(waiting)
+        await self._next_of_all()
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
@@ -282,6 +300,10 @@ class Chats:
         # Errors of the hub are for whoever has called.
         if error is not None and not isinstance(error, HubError):
             log.error("a chat could not be run", exc_info=error)
+
+
+def _without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in environ.items() if name not in SECRETS}
 
 
 def options_of(session: store.SessionRow) -> ChatOptions:

@@ -22,6 +22,7 @@ from hubd.plugins.claudecode.base import (
 )
 from hubd.plugins.claudecode.chatting import Chatting
 from hubd.plugins.claudecode.handles import VERSION
+from hubd.plugins.claudecode.making import new_session
 from hubd.plugins.claudecode.resume import WRITTEN_AS
 from hubd.plugins.claudecode.sessions import WHICH
 from hubd.storage import ids, streams, tree
@@ -138,26 +139,34 @@ class History(Chatting, version=VERSION):
         history, found = await self._native(claude_session_id)
         if not found.messages:
             raise NotFound(f"session {claude_session_id} holds no messages")
-        directory = next(
-            (entry.raw["cwd"] for entry in history.entries if entry.raw.get("cwd")), None
-        )
+        cwd = next((entry.raw["cwd"] for entry in history.entries if entry.raw.get("cwd")), None)
+        directory = self._directory_of(cwd)
         known = await self.db.transaction(lambda tx: store.imported(tx, claude_session_id))
-        if known is None:
-            wanted = name or claude_session_id
-            session = await self.make_session(wanted, self._directory_of(directory), "{}")
-            fresh = found.messages
-        else:
-            session = await store.look_up_session(self.db, ids.text(known[0]))
-            fresh = await self._not_yet_in(session, known[1], found.messages)
-        head = await self.db.transaction(lambda tx: store.place_of(tx, session.head))
-        index = await self.chats.context.turns(head)
+        seen, fresh, index = None, found.messages, 0
+        if known is not None:
+            seen = await store.look_up_session(self.db, ids.text(known[0]))
+            fresh = await self._not_yet_in(seen, known[1], found.messages)
+            head = await self.db.transaction(lambda tx: store.place_of(tx, seen.head))
+            index = await self.chats.context.turns(head)
 
-        def adopt(tx: Tx) -> None:
-            if streams.is_busy(tx, session.id) or store.imported(tx, claude_session_id) != known:
+        def adopt(tx: Tx) -> store.SessionRow:
+            if store.imported(tx, claude_session_id) != known:
                 raise Conflict(
-                    f"session '{session.name}' is busy with a chat or another import",
-                    suggestion="Try again when that is over",
+                    f"session {claude_session_id} has just been imported by somebody else",
+                    suggestion="Try again",
                 )
+            if seen is None:
+                session = new_session(tx, name or claude_session_id, directory, "{}")
+            else:
+                session = store.find_session(tx, ids.text(seen.id))
+                # What is new was found out from where it stood.
+                if streams.is_busy(tx, session.id) or session.head != seen.head:
+                    raise Conflict(
+                        f"session '{session.name}' is busy",
+                        suggestion="Try again when its chat is over",
+                    )
+            if not fresh:
+                return session
             adoption = Adoption(tx, session, store.place_of(tx, session.head), index, now())
             adoption.add(fresh, claude_session_id)
             at = adoption.head.key
@@ -165,10 +174,9 @@ class History(Chatting, version=VERSION):
             store.set_engine(tx, session.key, "claude")
             store.set_native(tx, session.key, claude_session_id, at, now())
             store.note_import(tx, claude_session_id, session.id, fresh[-1].uuids[-1])
+            return store.find_session(tx, ids.text(session.id))
 
-        if fresh:
-            await self.db.transaction(adopt)
-        session = await store.look_up_session(self.db, ids.text(session.id))
+        session = await self.db.transaction(adopt)
         yield events.Imported(
             id=ids.text(session.id),
             name=session.name,

@@ -5,7 +5,7 @@ and the head of the session. Knows nothing of processes and of who follows.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from pydantic_core import to_json
@@ -100,8 +100,25 @@ class Mirror:
         self.native_id: str | None = None
         self.result: TurnResult | None = None
 
-    def begin(self, tx: Tx, head: Place, prompt: str, index: int, now: int) -> None:
-        """The turn, the user's message and the first two events."""
+    def begin(
+        self,
+        tx: Tx,
+        head: Place,
+        prompt: str,
+        index: int,
+        now: int,
+        environment: Literal["daemon"] | None = None,
+    ) -> None:
+        """The turn, the user's message and the first two events.
+
+        Args:
+            tx: Where they are written.
+            head: Below which node.
+            prompt: What the user said.
+            index: How many turns came before.
+            now: The time.
+            environment: Whose environment the program gets, if not its caller's.
+        """
         self._event_origin = tree.origin(tx, EventRef(event_id=UUID(int=0), event_type="x").wire)
         self._before = head
         shown = prompt if len(prompt) <= PROMPT_SHOWN else f"{prompt[: PROMPT_SHOWN - 1]}…"
@@ -125,8 +142,14 @@ class Mirror:
         store.set_engine(tx, self._session.key, self._engine)
         if not self._ephemeral:
             store.unset_native_head(tx, self._session.key)
-        start = {"id": ids.text(self._session.id), "turn_position": self._at(self.turn)}
-        self.push(tx, "start", {**start, "engine": self._engine}, now)
+        start: dict[str, Any] = {
+            "id": ids.text(self._session.id),
+            "turn_position": self._at(self.turn),
+            "engine": self._engine,
+        }
+        if environment is not None:
+            start["environment"] = environment
+        self.push(tx, "start", start, now)
         self.push(tx, "user_message", {"position": self._at(user)}, now)
 
     def push(self, tx: Tx, event_type: str, fields: dict[str, Any], now: int) -> None:

@@ -19,6 +19,7 @@ from hubd.plugins.claudecode.base import (
     reference,
 )
 from hubd.plugins.claudecode.handles import VERSION
+from hubd.plugins.claudecode.making import new_session
 from hubd.storage import ids, references, streams, tree, walk
 from hubd.storage.database import Tx
 
@@ -292,26 +293,9 @@ class Sessions(ClaudeBase, version=VERSION):
         Raises:
             Conflict: The name is taken.
         """
-
-        def create(tx: Tx) -> store.SessionRow:
-            session_id = ids.uuid4()
-            owner = store.owner_of(session_id)
-            if tree_id is None:
-                held = tree.create(tx, owner, now())
-            else:
-                held = tree.writable(tx, tree_id)
-                references.claim(tx, held, owner, 1, now())
-            return store.create_session(
-                tx,
-                name=name,
-                head=tree.place(tx, held, node_id.bytes if node_id else None),
-                working_dir=working_dir,
-                options=options,
-                now=now(),
-                session_id=session_id,
-            )
-
-        return await self.db.transaction(create)
+        return await self.db.transaction(
+            lambda tx: new_session(tx, name, working_dir, options, tree_id, node_id)
+        )
 
     def directory(self, given: str | None) -> str:
         """Where an agent works: as given, else the caller's directory, else the user's home.

@@ -307,13 +307,24 @@ def dequeue(tx: Tx, stream: int) -> None:
     tx.raw.execute("DELETE FROM claudecode_queue WHERE stream = ?", (stream,))
 
 
-async def queued(db: Database) -> list[tuple[int, bytes, str]]:
-    """All that waits, in order: stream, its session, what was asked."""
+async def first_waiting(db: Database, session_id: bytes) -> tuple[int, str] | None:
+    """The chat of a session whose turn is next: its stream, and what was asked."""
     rows = await db.fetch_rows(
-        "SELECT q.stream, s.session_id, q.request FROM claudecode_queue AS q "
-        "JOIN chat_streams AS s ON s.key = q.stream ORDER BY q.stream"
+        "SELECT q.stream, q.request FROM claudecode_queue AS q "
+        "JOIN chat_streams AS s ON s.key = q.stream WHERE s.session_id = ? "
+        "ORDER BY q.stream LIMIT 1",
+        session_id,
     )
-    return [(stream, session_id, request) for stream, session_id, request in rows]
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+async def waiting_sessions(db: Database) -> list[bytes]:
+    """The sessions with chats that wait, whoever has waited longest first."""
+    rows = await db.fetch_rows(
+        "SELECT s.session_id FROM claudecode_queue AS q JOIN chat_streams AS s ON s.key = q.stream "
+        "GROUP BY s.session_id ORDER BY min(q.stream)"
+    )
+    return [session_id for (session_id,) in rows]
 
 
 def _only(rows: list[tuple[Any, ...]], named: str) -> SessionRow:

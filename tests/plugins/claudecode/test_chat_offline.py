@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hubd.plugins.claudecode import chats
+from hubd.plugins.claudecode.activation import ClaudeCode
 from tests.fakes.agent_process import claude_program
 from tests.fakes.gate import Gate
 from tests.plugins.claudecode.chat_support import (
@@ -260,6 +261,60 @@ async def test_a_queue_survives_a_restart_and_the_interrupted_chat_does_not_run_
     assert words == ["second", "third"]
 
 
+async def test_a_chat_that_waited_through_a_restart_says_that_the_environment_is_the_daemons(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHOSE", "the daemon's")
+    here.environment["WHOSE"] = "the caller's"
+    ask = run("echo $WHOSE")
+    ordinary = await here.chat(ask, **BASH)
+    assert ordinary.of("tool_result")[0]["output"] == "the caller's"
+    assert "environment" not in ordinary.events[0]
+    before = await here.begin(HANG)
+    # One that waits for its turn in a hub that goes on keeps what its caller had.
+    behind = await here.begin(ask)
+    await here.one("cancel", stream_id=before)
+    waited = await here.end_of(behind)
+    assert waited.of("tool_result")[0]["output"] == "the caller's"
+    assert "environment" not in waited.events[0]
+    first = await here.begin(HANG)
+    second = await here.begin(ask)
+    await here.until_said(first)
+    await here.stop()
+    await here.start()
+    ended = await here.end_of(second)
+    assert ended.of("tool_result")[0]["output"] == "the daemon's"
+    page = await here.one("poll", stream_id=second, from_seq=0, limit=1)
+    [start] = [record["event"] for record in page["events"]]
+    assert (start["type"], start["environment"]) == ("start", "daemon")
+    again = await here.chat(ask)
+    assert again.of("tool_result")[0]["output"] == "the caller's"
+    assert "environment" not in again.events[0]
+
+
+async def test_a_chat_that_waited_through_a_restart_gets_nothing_of_who_wakes_it(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await here.begin(HANG, **BASH)
+    second = await here.begin(run("echo whose: $WHOSE"))
+    await here.until_said(first)
+    await here.stop()
+    monkeypatch.setattr(chats, "MAX_RUNNING", 0)
+    await here.start()
+    plugin = here.hub.find(["claudecode"]).activation
+    assert isinstance(plugin, ClaudeCode)
+    # The hub has tried to go on with it, and found no room.
+    await asyncio.gather(*plugin.chats._tasks)
+    monkeypatch.setattr(chats, "MAX_RUNNING", 64)
+    # Somebody else asks for something on the same session, and so sets it going.
+    here.environment["WHOSE"] = "somebody else's"
+    third = await here.begin(say("third"))
+    ended = await here.end_of(second)
+    assert ended.of("tool_result")[0]["output"] == "whose:"
+    assert ended.events[0]["environment"] == "daemon"
+    assert (await here.end_of(third)).text == "third"
+
+
 async def test_a_chat_that_cannot_begin_fails_and_those_behind_it_run(
     here: World, tmp_path: Path
 ) -> None:
@@ -314,3 +369,23 @@ async def test_more_chats_than_may_run_at_once_wait_and_all_end(
     started = await asyncio.gather(*(here.begin(say(f"n{n}"), name=f"s{n}") for n in range(6)))
     ended = await asyncio.gather(*(here.end_of(each) for each in started))
     assert [each.text for each in ended] == [f"n{n}" for n in range(6)]
+
+
+async def test_a_chat_that_waits_for_room_begins_when_the_one_before_it_cannot(
+    here: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    await here.one("create", name="broken", working_dir=str(gone))
+    await here.one("create", name="good")
+    gone.rmdir()
+    monkeypatch.setattr(chats, "MAX_RUNNING", 1)
+    for _ in range(10):
+        refused, stream = await asyncio.gather(
+            here.begin(say("no"), name="broken"),
+            here.begin(say("yes"), name="good"),
+            return_exceptions=True,
+        )
+        assert isinstance(refused, Failure | str)  # the latter if it was the one that waited
+        assert isinstance(stream, str)
+        assert (await here.end_of(stream)).text == "yes"

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from hubd.plugins.claudecode import native
+from hubd.plugins.claudecode.activation import ClaudeCode
 from tests.fakes.agent_process import STREAM_FLAGS, agent, claude_program
 from tests.plugins.claudecode.chat_support import (
+    HANG,
+    Event,
     Failure,
     World,
     is_sound,
@@ -39,6 +42,12 @@ async def by_hand(here: World, prompt: str, *flags: str) -> str:
     async with starting as running:
         assert await running.end() == 0, running.stderr
     return str(running.of_type("result")[0]["session_id"])
+
+
+async def trees(here: World) -> list[Event]:
+    """All trees, whoever holds them."""
+    pages = [await here.call(f"arbor.tree_list{which}") for which in ("", "_scheduled")]
+    return [each for page in pages for event in page for each in event["trees"]]
 
 
 async def test_a_session_of_claude_is_listed_read_and_imported_and_goes_on(here: World) -> None:
@@ -183,6 +192,86 @@ async def test_many_imports_of_what_is_new_bring_it_once(here: World) -> None:
     assert all(isinstance(each, Failure) and each.code == "conflict" for each in problems)
     said = [text for role, text in text_of(await here.context()) if role == "assistant"]
     assert said == ["one", "two"]
+
+
+async def test_of_many_first_imports_under_different_names_one_makes_a_session(
+    here: World,
+) -> None:
+    session_id = await by_hand(here, "SAY[one]")
+    names = [f"n{number}" for number in range(5)]
+    calls = [here.one("sessions_import", claude_session_id=session_id, name=name) for name in names]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    problems = [each for each in outcomes if isinstance(each, BaseException)]
+    assert all(isinstance(each, Failure) and each.code == "conflict" for each in problems)
+    # What the others had begun is not there: no empty session, and no tree without one.
+    [listed] = (await here.one("list"))["sessions"]
+    assert [each["tree_id"] for each in await trees(here)] == [listed["head"]["tree_id"]]
+    assert [text for _, text in text_of(await here.context(listed["name"]))] == ["SAY[one]", "one"]
+    # They are free to be used.
+    for name in {*names} - {listed["name"]}:
+        await here.one("create", name=name)
+
+
+async def test_a_first_import_under_a_name_that_is_taken_is_refused_and_makes_nothing(
+    here: World,
+) -> None:
+    session_id = await by_hand(here, "SAY[one]")
+    await here.one("create", name="s")
+    before = await trees(here), await here.session()
+    with pytest.raises(Failure, match="there is a session named 's' already") as caught:
+        await here.one("sessions_import", claude_session_id=session_id, name="s")
+    assert caught.value.code == "conflict"
+    assert (await trees(here), await here.session()) == before
+    # It does not count as imported.
+    assert (await here.one("sessions_import", claude_session_id=session_id))["messages"] == 2
+
+
+@pytest.mark.parametrize("grown", [True, False])
+async def test_an_import_into_a_busy_session_is_refused_and_changes_nothing(
+    here: World, grown: bool
+) -> None:
+    session_id = await by_hand(here, "SAY[one]")
+    await here.one("sessions_import", claude_session_id=session_id, name="s")
+    if grown:
+        await by_hand(here, "SAY[two]", f"--resume={session_id}")
+    # Leaves the native session as it is, so that there may be nothing to import.
+    stream = await here.begin(HANG, ephemeral=True)
+    await here.until_said(stream)
+    before = await trees(here), await here.session(), await here.context()
+    for _ in range(2):
+        with pytest.raises(Failure, match="session 's' is busy") as caught:
+            await here.one("sessions_import", claude_session_id=session_id)
+        assert caught.value.code == "conflict"
+        assert (await trees(here), await here.session(), await here.context()) == before
+    # Nor did it disturb the chat.
+    assert (await here.one("poll", stream_id=stream, from_seq=0))["status"] == "running"
+    await here.one("cancel", stream_id=stream)
+    imported = await here.one("sessions_import", claude_session_id=session_id)
+    assert imported["messages"] == (2 if grown else 0)
+    said = [text for role, text in text_of(await here.context()) if role == "assistant"]
+    assert said == (["one", "two"] if grown else ["one"])
+
+
+async def test_an_import_into_a_session_that_moves_meanwhile_is_refused(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = await by_hand(here, "SAY[one]")
+    await here.one("sessions_import", claude_session_id=session_id, name="s")
+    first = await here.head()
+    await by_hand(here, "SAY[two]", f"--resume={session_id}")
+    look = ClaudeCode._not_yet_in
+
+    async def look_and_let_others_chat(*asked: Any) -> list[native.NativeMessage]:
+        found = await look(*asked)
+        await here.chat(say("elsewhere"))
+        return found
+
+    monkeypatch.setattr(ClaudeCode, "_not_yet_in", look_and_let_others_chat)
+    with pytest.raises(Failure, match="conflict"):
+        await here.one("sessions_import", claude_session_id=session_id)
+    assert [text for _, text in text_of(await here.context())][-1] == "elsewhere"
+    branches = (await here.one("list_branches", name="s", node_id=first))["branches"]
+    assert [branch["summary"] for branch in branches] == ["SAY[elsewhere]"]
 
 
 async def test_every_block_of_a_native_session_is_kept_to_the_byte(here: World) -> None:

@@ -1,0 +1,34 @@
+"""A Messages API that answers until an agent reports what its tools gave, and then fails."""
+
+from typing import Any
+
+from tests.fakes.http import HttpRequest, Reply
+from tests.fakes.messages_api import ERROR_TYPES, FakeMessagesApi
+
+
+class ApiFailingAfterTools(FakeMessagesApi):
+    """Fails in the second step of every turn that uses a tool, for as long as `status` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The HTTP status it fails with, 0 for a connection that breaks off; None: it does not.
+        self.status: int | None = None
+
+    async def answer(self, request: HttpRequest, reply: Reply) -> None:
+        """Fail if it is time to, else answer as the prompt wants."""
+        if self.status is None or not _reports_results(request.body.get("messages", [])):
+            await super().answer(request, reply)
+            return
+        self.requests.append(request)
+        if not self.status:
+            reply.cut()
+        error = {"type": ERROR_TYPES[self.status], "message": f"fake {self.status}"}
+        await reply.send(self.status, {"type": "error", "error": error})
+
+
+def _reports_results(messages: list[dict[str, Any]]) -> bool:
+    """Whether the last that was said is what tools gave."""
+    said = [message for message in messages if message["role"] in ("user", "assistant")]
+    if not said or isinstance(said[-1]["content"], str):
+        return False
+    return any(block["type"] == "tool_result" for block in said[-1]["content"])

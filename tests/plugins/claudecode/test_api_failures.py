@@ -1,0 +1,89 @@
+"""The real `claude` whose API fails in the middle of a turn, after a tool was used."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.failing_api import ApiFailingAfterTools
+from tests.plugins.claudecode.chat_support import World, is_sound, run, say, text_of, world
+
+
+@pytest.fixture
+async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    async with world(tmp_path, monkeypatch, "claude") as made, ApiFailingAfterTools() as api:
+        made.api = api
+        made.environment["ANTHROPIC_BASE_URL"] = api.url
+        yield made
+
+
+@pytest.fixture
+def api(here: World) -> ApiFailingAfterTools:
+    assert isinstance(here.api, ApiFailingAfterTools)
+    return here.api
+
+
+@pytest.mark.parametrize("status", [400, 401, 529, 0])
+async def test_what_was_done_before_the_api_failed_stays_and_the_next_chat_goes_on_from_there(
+    here: World, api: ApiFailingAfterTools, status: int
+) -> None:
+    await here.chat(say("one"), allowed_tools=["Bash"])
+    start = await here.head()
+    api.status = status
+    failed = await here.chat(run("echo seen | tee proof"), say("never said"))
+    assert (here.cwd / "proof").read_text() == "seen\n"
+    # The stream says so, and how; with no status there is nobody to quote.
+    assert failed.status == "failed"
+    assert failed.error
+    if status:
+        assert str(status) in failed.error
+    assert failed.events[-1] == {
+        **failed.events[-1],
+        "type": "error",
+        "message": failed.error,
+        "code": "failed",
+    }
+    assert failed.of("complete") == []
+    [result] = failed.of("tool_result")
+    assert (result["output"], result["is_error"]) == ("seen", False)
+    # The tree keeps the turn, and the session stands at the message that was finished: the one
+    # that called the tool, not what the program says of the error in the agent's place.
+    finished = failed.of("assistant_message")[0]["position"]["node_id"]
+    head = await here.head()
+    assert head == finished != start
+    node = (await here.one("arbor.node_get", **result["position"]))["node"]
+    assert node["parent"] == head
+    context = await here.context()
+    assert is_sound(context)
+    assert [role for role, _ in context] == ["user", "assistant", "user", "assistant", "user"]
+    assert context[-1][1][0]["content"] == "seen"
+    # The API is well again: it is asked with all of that, and the new prompt.
+    api.status = None
+    on = await here.chat(say("two"))
+    assert (on.status, on.text) == ("complete", "two")
+    told = await here.told()
+    assert is_sound(told)
+    assert told[:-1] == context[:-1]
+    results, prompt = told[-1][1]
+    assert (results["type"], results["content"]) == ("tool_result", "seen")
+    assert prompt == {"type": "text", "text": "SAY[two]"}
+    assert "fake" not in str(told)
+    assert [text for role, text in text_of(await here.context()) if role == "assistant"] == [
+        "one",
+        "I will run it.",
+        "two",
+    ]
+
+
+async def test_a_failure_of_the_second_step_that_passes_is_tried_again_by_claude_itself(
+    here: World, api: ApiFailingAfterTools
+) -> None:
+    api.status = 529
+    stream = await here.begin(run("echo seen"), say("after all"), allowed_tools=["Bash"])
+    await here.until(stream, lambda event: "retry" in event.get("event_type", ""))
+    api.status = None
+    ended = await here.end_of(stream)
+    assert (ended.status, ended.error) == ("complete", None)
+    assert ended.text.endswith("after all")
+    last = ended.of("assistant_message")[-1]["position"]["node_id"]
+    assert await here.head() == last == ended.events[-1]["new_head"]["node_id"]
