@@ -1,6 +1,6 @@
 """The daemon, assembled: database, hub, plugins and transports, started and stopped in order.
 
-Start: directories, lock, log, token, ports, database, plugins, Unix socket, record, WebSocket.
+Start: directories, lock, log, token, ports, database, plugins, Unix sockets, record, TCP.
 Stop: the same backwards. Every wait on the way down is bounded, and a watchdog ends the process
 should a plugin hold up the event loop itself.
 """
@@ -12,13 +12,17 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from hubd import __version__, instance, log, token
 from hubd.activation.described import DESCRIBED
+from hubd.activation.settings import read_settings
 from hubd.config import Settings, read_file
 from hubd.errors import InvalidParams, StartupFailed
 from hubd.plexus.builtin import build_hub
@@ -28,8 +32,11 @@ from hubd.plexus.lifecycle import plugins
 from hubd.storage.database import Database
 from hubd.transport.clients import Clients
 from hubd.transport.gate import Gate
+from hubd.transport.mcp_facts import McpOptions, read_profile
+from hubd.transport.mcp_lazy import LazyMcp
+from hubd.transport.mcp_stdio import serve_mcp_stdio
 from hubd.transport.unix import serve_unix
-from hubd.wire.defaults import WS_PORT
+from hubd.wire.defaults import MCP_PORT, WS_PORT
 
 logger = logging.getLogger("hubd")
 
@@ -85,25 +92,35 @@ class _Daemon:
         async with AsyncExitStack() as stack:
             # Goes last, so that `hubd stop` knows whom it waits for until the very end.
             stack.callback(instance.remove_record, paths)
-            listener = stack.enter_context(_bind(settings.port, WS_PORT))
+            listener = stack.enter_context(_bind(settings.port, WS_PORT, "--port"))
+            mcp_listener = stack.enter_context(_bind(settings.mcp_port, MCP_PORT, "--mcp-port"))
             database = await stack.enter_async_context(Database(Path(paths.database)))
-            hub = build_hub(settings.name, database=database, settings=read_file(paths.config))
+            config = read_file(paths.config)
+            mcp_options = _mcp_options(settings, config)
+            hub = build_hub(settings.name, database=database, settings=config)
             host = PlexusHost(hub)
             await stack.enter_async_context(plugins(hub, host, sources(settings.plugins)))
             clients = await stack.enter_async_context(Clients(hub, host.questions))
+            lazy = LazyMcp(clients, host, mcp_options, Path(paths.results))
+            await stack.enter_async_context(lazy)
             await stack.enter_async_context(serve_unix(clients, Path(paths.socket)))
-            port = listener.getsockname()[1]
-            instance.write_record(paths, self._record(port))
+            await stack.enter_async_context(serve_mcp_stdio(lazy, Path(paths.mcp_socket)))
+            port, mcp_port = (bound.getsockname()[1] for bound in (listener, mcp_listener))
+            instance.write_record(paths, self._record(port, mcp_port))
             # Imported after the Unix socket is open: who connects there meanwhile only waits.
+            from hubd.transport.mcp_http import serve_mcp_http
             from hubd.transport.websocket import serve_websocket
 
             gate = Gate(secret, frozenset(settings.allowed_origins))
             await stack.enter_async_context(serve_websocket(clients, gate, listener))
+            await stack.enter_async_context(serve_mcp_http(lazy, gate, mcp_listener))
             logger.info(
-                "ready on %s and ws://%s:%d",
+                "ready on %s, ws://%s:%d and http://%s:%d/mcp",
                 paths.socket,
                 LOOPBACK,
                 port,
+                LOOPBACK,
+                mcp_port,
                 extra={"pid": os.getpid(), "plexus_hash": hub.hash},
             )
             await asyncio.to_thread(DESCRIBED.save)
@@ -113,14 +130,14 @@ class _Daemon:
             logger.info("stopping")
         logger.info("stopped")
 
-    def _record(self, port: int) -> dict[str, Any]:
+    def _record(self, port: int, mcp_port: int) -> dict[str, Any]:
         paths = self._settings.paths
         return {
             "pid": os.getpid(),
             "version": __version__,
             "socket": paths.socket,
             "ws_url": f"ws://{LOOPBACK}:{port}",
-            "mcp_url": None,
+            "mcp_url": f"http://{LOOPBACK}:{mcp_port}/mcp",
             "token_file": paths.token if self._settings.auth else None,
             "started_at": self._started_at,
             "options": self._options,
@@ -151,7 +168,23 @@ def _leave_the_terminal() -> None:
     os.close(nowhere)
 
 
-def _bind(wanted: int | None, default: int) -> socket.socket:
+class _McpSettings(BaseModel):
+    """The section `mcp` of the configuration file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    # Some clients take no dots in the name of a tool.
+    tool_name_separator: Literal[".", "_"] = "."
+
+
+def _mcp_options(settings: Settings, config: Mapping[str, Any]) -> McpOptions:
+    section = config.get("mcp", {})
+    chosen = read_settings(_McpSettings, "mcp", section if isinstance(section, dict) else {})
+    profile = read_profile(settings.mcp_tools) if settings.mcp_tools is not None else None
+    return McpOptions(chosen.tool_name_separator, profile)
+
+
+def _bind(wanted: int | None, default: int, option: str) -> socket.socket:
     """A listening TCP port on the loopback interface.
 
     Raises:
@@ -163,7 +196,7 @@ def _bind(wanted: int | None, default: int) -> socket.socket:
         if wanted is not None:
             raise StartupFailed(
                 f"port {wanted} cannot be used: {error.strerror}",
-                suggestion="Choose another --port; 0 takes any free one",
+                suggestion=f"Choose another {option}; 0 takes any free one",
             ) from error
     listener = _listen(0)
     logger.warning("port %d is taken; using %d instead", default, listener.getsockname()[1])

@@ -33,7 +33,10 @@ EXIT_STATUS: Final = """exit status:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    arguments = _parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    # How servers that speak MCP on stdio are customarily started.
+    words = ["mcp" if word == "--stdio" else word for word in given]
+    arguments = _parser().parse_args(words)
     try:
         status: int = arguments.command(arguments)
         sys.stdout.flush()
@@ -68,6 +71,14 @@ def _run(arguments: argparse.Namespace) -> int:
         sys.path.insert(0, str(Path.cwd()))
     app.run(settings, options=_daemon_options(arguments), detached=arguments.detached)
     return 0
+
+
+def _mcp(arguments: argparse.Namespace) -> int:
+    from hubd import bridge, launch
+
+    paths = _paths(arguments)
+    launch.start(paths, _home_option(arguments))
+    return bridge.run(paths, text_setting(arguments.mcp_tools, "HUBD_MCP_TOOLS", "") or None)
 
 
 def _start(arguments: argparse.Namespace) -> int:
@@ -190,6 +201,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         paths=_paths(arguments),
         port=port_setting(arguments.port, "HUBD_PORT"),
         mcp_port=port_setting(arguments.mcp_port, "HUBD_MCP_PORT"),
+        mcp_tools=text_setting(arguments.mcp_tools, "HUBD_MCP_TOOLS", "") or None,
         name=name,
         log_level=level,
         plugins=tuple(arguments.plugin),
@@ -210,7 +222,7 @@ def _home_option(arguments: argparse.Namespace) -> list[str]:
 def _daemon_options(arguments: argparse.Namespace) -> list[str]:
     """The options, besides its home, of a daemon that runs as this one was asked to."""
     options: list[str] = []
-    for name in ("port", "mcp_port", "name", "log_level"):
+    for name in ("port", "mcp_port", "mcp_tools", "name", "log_level"):
         value = getattr(arguments, name)
         if value is not None:
             options += [f"--{name.replace('_', '-')}", str(value)]
@@ -232,6 +244,7 @@ def _parser() -> argparse.ArgumentParser:
     meanings = {option.split()[0]: meaning for option, _, _, meaning in SETTINGS}
     daemon.add_argument("--port", type=int, metavar="N", help=meanings["--port"])
     daemon.add_argument("--mcp-port", type=int, metavar="N", help=meanings["--mcp-port"])
+    daemon.add_argument("--mcp-tools", metavar="NAMES", help=meanings["--mcp-tools"])
     daemon.add_argument("--name", metavar="NAME", help=meanings["--name"])
     daemon.add_argument("--log-level", choices=LEVELS, help=meanings["--log-level"])
     daemon.add_argument(
@@ -274,6 +287,8 @@ def _parser() -> argparse.ArgumentParser:
     stop = add("stop", _stop, "Stop the daemon")
     stop.add_argument("--force", action="store_true", help="kill it")
     add("restart", _restart, "Stop it and start it again, with the same options if none", daemon)
+    mcp = add("mcp", _mcp, "Speak MCP on stdin and stdout, starting the daemon if need be")
+    mcp.add_argument("--mcp-tools", metavar="NAMES", help=meanings["--mcp-tools"])
     status = add("status", _status, "Show whether and where it runs (status 3: it does not)")
     logs = add("logs", _logs, "Show the daemon's log")
     logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")

@@ -16,7 +16,8 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 SETTINGS: Final[tuple[tuple[str, str, str, str], ...]] = (
     ("--home DIR", "HUBD_HOME", "XDG directories", "one directory for everything"),
     ("--port N", "HUBD_PORT", str(WS_PORT), "TCP port of the WebSocket; 0 takes a free one"),
-    ("--mcp-port N", "HUBD_MCP_PORT", str(MCP_PORT), "reserved for MCP over HTTP; unused so far"),
+    ("--mcp-port N", "HUBD_MCP_PORT", str(MCP_PORT), "TCP port of MCP; 0 takes a free one"),
+    ("--mcp-tools NAMES", "HUBD_MCP_TOOLS", "all", "the namespaces MCP clients see, by commas"),
     ("--name NAME", "HUBD_NAME", HUB_NAME, "what the hub calls itself on the wire"),
     ("--log-level LEVEL", "HUBD_LOG_LEVEL", "info", "debug, info, warning or error"),
     ("--plugin MODULE:CLASS", "", "none", "a plugin to load; repeatable"),
@@ -33,6 +34,8 @@ class Settings:
     # None: the default port if it is free, else any.
     port: int | None = None
     mcp_port: int | None = None
+    # None: all of them.
+    mcp_tools: str | None = None
     name: str = HUB_NAME
     log_level: str = "info"
     plugins: tuple[str, ...] = ()

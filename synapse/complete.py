@@ -197,6 +197,7 @@ def _live(name: str, method: str, cache: Cache, socket: str) -> list[str]:
     """The values that the hub lists right now; none if it does not answer at once."""
     from time import monotonic
 
+    from hubd.wire.values import listed_values
     from synapse.client import UnixConnection, item_of, request
 
     found: list[str] = []
@@ -208,25 +209,12 @@ def _live(name: str, method: str, cache: Cache, socket: str) -> list[str]:
             connection.set_timeout(left)
             item = item_of(connection.receive())
             if item and item["type"] == "data":
-                found += _named(name, item["content"])
+                found += listed_values(name, item["content"])
             elif item and item["type"] in ("done", "error"):
                 break
     except (CommandError, OSError):
         return found
     return found
-
-
-def _named(name: str, content: Any) -> list[str]:
-    """The values of one event: the field of that name, in itself or in the list it holds."""
-    if isinstance(content, str):
-        return [content]
-    if not isinstance(content, dict):
-        return []
-    for field in (name, "name", "id"):
-        if isinstance(content.get(field), str):
-            return [content[field]]
-    lists = [value for value in content.values() if isinstance(value, list)]
-    return [value for entry in lists for part in entry for value in _named(name, part)]
 
 
 def _options() -> Candidates:

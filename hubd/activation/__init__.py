@@ -5,6 +5,7 @@ from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import AnyHandle, Handle, Origin, Prefix
 from hubd.activation.host import Host, Option, Resolved
 from hubd.activation.method import method, resolver
+from hubd.activation.prompt import Prompt, PromptArgument, PromptMessage
 from hubd.errors import (
     Ambiguous,
     Cancelled,
@@ -39,6 +40,9 @@ __all__ = [
     "Origin",
     "PermissionDenied",
     "Prefix",
+    "Prompt",
+    "PromptArgument",
+    "PromptMessage",
     "Resolved",
     "Timeout",
     "Unavailable",

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel
@@ -18,7 +18,9 @@ from hubd.activation.method import (
     read_method,
     read_resolver,
 )
+from hubd.activation.prompt import Prompt, PromptMessage
 from hubd.activation.settings import read_settings
+from hubd.errors import NotFound
 from hubd.storage.database import Database
 
 M = TypeVar("M", bound=BaseModel)
@@ -119,6 +121,35 @@ class Activation:
     def children(self) -> Iterable["Activation"]:
         """The activations below this one; having any makes it a hub."""
         return ()
+
+    async def offer_prompts(self) -> Sequence[Prompt]:
+        """The prompts that people may choose in their clients.
+
+        When there are others than before, say so: `self.host.prompts_changed()`.
+        """
+        return ()
+
+    async def fill_prompt(self, name: str, arguments: Mapping[str, str]) -> Sequence[PromptMessage]:
+        """One of those prompts, with its blanks filled.
+
+        Raises:
+            NotFound: There is none of that name.
+        """
+        raise NotFound(f"{self.path} has no prompt '{name}'")
+
+    async def changes(self, method: str, params: Mapping[str, Any]) -> AsyncIterator[None]:
+        """Yield whenever a method would answer these params otherwise than before.
+
+        Asked for methods that are resources (`mcp={"resource": …}`). By default nothing changes.
+        """
+        return
+        yield  # makes this a generator
+
+    def extend_mcp(self, registry: Any) -> None:
+        """Add tools, resources and prompts that no method describes to the MCP server.
+
+        Called once, when the first MCP client comes, with a `hubd.transport.mcp_registry.Registry`.
+        """
 
     async def lifespan(self) -> AsyncIterator[None]:
         """Long-lived work: start it, `yield` once, and clean up after the yield."""

@@ -72,6 +72,9 @@ class Host(Protocol):
     def named(self, handle: WireHandle) -> WireHandle:
         """The same handle with its plugin's name in place of an id, where the hub knows it."""
 
+    def prompts_changed(self) -> None:
+        """Tell whoever shows prompts that this plugin offers others than before."""
+
     async def progress(self, message: str, percentage: float | None = None) -> None:
         """Tell the caller how far the method is."""
 

@@ -25,6 +25,7 @@ from hubd.errors import (
     Internal,
     InvalidMethod,
     InvalidParams,
+    PermissionDenied,
     VersionUnsupported,
     by_code,
 )
@@ -57,6 +58,9 @@ class Caller(Protocol):
     @property
     def unanswerable(self) -> str | None:
         """Why a question would reach nobody; None if it would reach somebody."""
+
+    def allows(self, namespace: str, method: str) -> bool:
+        """Whether it may call this method."""
 
     async def send(self, item: Item) -> None:
         """Take one item; waits while the caller reads too slowly."""
@@ -135,6 +139,11 @@ class Call:
         above = () if node is self.hub.root else tuple(node.path.split("."))
         self.stamp = Stamp((self.hub.name, *above), self.stamp.plexus_hash)
         spec = self.spec = find_method(node, name)
+        if not self.caller.allows(node.path, spec.name):
+            raise PermissionDenied(
+                f"this connection may not call {path}",
+                suggestion="It was opened for other namespaces only",
+            )
         self.stamp = Stamp((self.hub.name, *above, spec.name), self.stamp.plexus_hash)
         arguments = validate(spec, params)
         target = Namespace(self.hub, node) if spec.name in UNIVERSAL_METHODS else node.activation

@@ -52,6 +52,11 @@ class Questions:
             future.set_result(data)
         return problem
 
+    def waits(self, request_id: str) -> bool:
+        """Whether a question is still without an answer."""
+        entry = self._waiting.get(request_id)
+        return entry is not None and not entry[1].done()
+
     async def ask(
         self, call: Call, request: dict[str, Any], timeout_seconds: float
     ) -> dict[str, Any]:
@@ -125,6 +130,10 @@ class PlexusHost:
         except HubError:
             return handle
         return replace(handle, plugin=owner.path)
+
+    def prompts_changed(self) -> None:
+        """As `Host.prompts_changed`."""
+        self._hub.tell("prompts")
 
     async def progress(self, message: str, percentage: float | None = None) -> None:
         """As `Host.progress`."""
@@ -228,6 +237,10 @@ class _Pipe:
     def unanswerable(self) -> str | None:
         outer = self._outer
         return NOBODY if outer is None or outer.ended else outer.caller.unanswerable
+
+    def allows(self, namespace: str, method: str) -> bool:
+        # What a plugin calls, it calls by itself.
+        return True
 
     async def send(self, item: Item) -> None:
         if isinstance(item, Data):

@@ -3,9 +3,10 @@
 Routes; does not run anything. How a call runs is dispatch.py's business.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from hubd.activation.base import Activation, check_namespace
@@ -22,8 +23,12 @@ MAX_DEPTH: Final = 32
 
 # What no namespace can be called: the commands of synapse itself.
 COMMANDS: Final = "self"
-# What no plugin can be called either: it names the hub's own tables.
-RESERVED: Final = (COMMANDS, "hub")
+# What no plugin can be called either: they name the hub's own tables and settings.
+RESERVED: Final = (COMMANDS, "hub", "mcp")
+
+
+# What can change: the tree with its methods, or the prompts that somebody in it offers.
+Change = Literal["tree", "prompts"]
 
 
 class Node:
@@ -111,11 +116,27 @@ class Hub:
         self.root = RootNode(root, self.name, None)
         # Plugins that could not be loaded, with the reason.
         self.broken: list[tuple[str, str]] = []
+        # Who wants to know when there is something else to describe than before.
+        self._listeners: set[Callable[[Change], None]] = set()
 
     @property
     def hash(self) -> str:
         """Changes when anything in the tree does."""
         return self.root.schema["hash"]
+
+    @contextmanager
+    def listening(self, listener: Callable[[Change], None]) -> Iterator[None]:
+        """Call `listener` at every change, for as long as the block lasts."""
+        self._listeners.add(listener)
+        try:
+            yield
+        finally:
+            self._listeners.discard(listener)
+
+    def tell(self, change: Change) -> None:
+        """Say what changed."""
+        for listener in list(self._listeners):
+            listener(change)
 
     def attach(self, activation: Activation, host: Host, parent: Node | None = None) -> Node:
         """Add an activation with all its children.
@@ -143,6 +164,7 @@ class Hub:
             self.attach(child, host, node)
         above.children[name] = node
         above.forget_schema()
+        self.tell("tree")
         return node
 
     def _section(self, path: str) -> Mapping[str, Any]:
@@ -156,6 +178,7 @@ class Hub:
         assert node.parent is not None, "the root stays"
         del node.parent.children[node.activation.namespace]
         node.parent.forget_schema()
+        self.tell("tree")
 
     def find(self, path: list[str]) -> Node:
         """The node at a path; the root's own name in front is optional.

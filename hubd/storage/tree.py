@@ -159,6 +159,12 @@ def remove(tx: Tx, key: int, tree_id: bytes) -> None:
     """Remove a tree with all that refers to it, and leave its nodes to be purged."""
     tx.raw.execute("INSERT INTO arbor_purges (tree, tree_id) VALUES (?, ?)", (key, tree_id))
     tx.raw.execute("DELETE FROM arbor_trees WHERE key = ?", (key,))
+    tx.topics.append(topic(key))
+
+
+def topic(tree: int) -> tuple[str, int]:
+    """What to wait for to hear that the nodes of a tree are others, or named otherwise."""
+    return ("tree", tree)
 
 
 def find(tx: Tx, written: str) -> TreeRow:
@@ -238,6 +244,7 @@ def append(
     node_id = node_id or ids.uuid7()
     _, _, tree, segment, depth, parent_lane = parent
     depth += 1
+    tx.topics.append(topic(tree))
     try:
         if lane == parent_lane and not side:
             cursor = tx.raw.execute(
@@ -281,6 +288,7 @@ def origin(tx: Tx, handle: WireHandle) -> int:
 def set_label(tx: Tx, node: Place, label: str | None) -> None:
     """Name a node, or take its name away."""
     tx.raw.execute("UPDATE arbor_nodes SET label = ? WHERE key = ?", (label, node.key))
+    tx.topics.append(topic(node.tree))
 
 
 def set_metadata(tx: Tx, tree: TreeRow, metadata: str | None) -> None:
@@ -311,6 +319,7 @@ def delete(tx: Tx, node: Place, *, recursive: bool) -> int:
             "a conversation still stands on one of these nodes",
             suggestion="Move or delete the session first",
         ) from None
+    tx.topics.append(topic(node.tree))
     return len(doomed)
 
 

@@ -23,7 +23,19 @@ MAX_SOCKET_PATH = 103
 class Paths:
     """The files of one hub."""
 
-    __slots__ = ("cache", "config", "data", "database", "lock", "log", "record", "socket", "token")
+    __slots__ = (
+        "cache",
+        "config",
+        "data",
+        "database",
+        "lock",
+        "log",
+        "mcp_socket",
+        "record",
+        "results",
+        "socket",
+        "token",
+    )
 
     def __init__(self, home: str | None = None) -> None:
         """Work out all paths.
@@ -51,6 +63,10 @@ class Paths:
         self.record = os.path.join(data, "hubd.json")
         self.log = os.path.join(state, "hubd.log")
         self.socket = _socket_path(data)
+        # Where `hubd mcp` carries its client's messages; never longer than the other.
+        self.mcp_socket = self.socket.removesuffix(".sock") + ".mcp"
+        # Results too large for an MCP client to take at once; gone when the daemon ends.
+        self.results = os.path.join(data, "results")
 
     @property
     def directories(self) -> tuple[str, ...]:

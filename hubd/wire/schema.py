@@ -43,6 +43,7 @@ class MethodSchema(TypedDict):
 
     name: str
     description: str
+    long_description: NotRequired[str]
     hash: str
     params: JsonSchema
     returns: JsonSchema

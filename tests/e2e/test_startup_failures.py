@@ -232,13 +232,18 @@ async def test_what_a_killed_daemon_left_behind_is_replaced(daemon: Daemon) -> N
 
 @pytest.mark.parametrize("command", ["run", "start"])
 @pytest.mark.parametrize("by", ["option", "variable"])
-def test_an_explicit_port_that_is_taken_is_an_error(home: Path, command: str, by: str) -> None:
+@pytest.mark.parametrize("name", ["port", "mcp-port"])
+def test_an_explicit_port_that_is_taken_is_an_error(
+    home: Path, command: str, by: str, name: str
+) -> None:
+    ports = {"HUBD_PORT": "0", "HUBD_MCP_PORT": "0"}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         if by == "option":
-            result = hubd(command, "--port", port, home=home)
+            result = hubd(command, f"--{name}", port, home=home, **ports)
         else:
-            result = hubd(command, home=home, HUBD_PORT=port)
+            ports[f"HUBD_{name.replace('-', '_').upper()}"] = port
+            result = hubd(command, home=home, **ports)
     try:
         assert f"port {port} cannot be used" in complaint(result, UNAVAILABLE)
     finally:

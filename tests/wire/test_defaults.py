@@ -43,7 +43,9 @@ def test_a_home_holds_everything() -> None:
         "database": "/srv/hub/hub.db",
         "lock": "/srv/hub/hubd.lock",
         "log": "/srv/hub/hubd.log",
+        "mcp_socket": "/srv/hub/hub.mcp",
         "record": "/srv/hub/hubd.json",
+        "results": "/srv/hub/results",
         "socket": "/srv/hub/hub.sock",
         "token": "/srv/hub/token",
     }

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
@@ -42,6 +42,15 @@ class ArborBase(Activation, version=VERSION):
     def __init__(self) -> None:
         # Set when a tree was deleted, so that its space is freed at once.
         self.removal_due = asyncio.Event()
+
+    async def changes(self, method: str, params: Mapping[str, Any]) -> AsyncIterator[None]:
+        """Yield whenever a tree has other nodes, or other labels, than before."""
+        found = await tree.look_up(self.db, params["tree_id"])
+        with self.db.waiters.waiting_for(tree.topic(found.key)) as written:
+            while True:
+                await written.wait()
+                written.clear()
+                yield
 
     async def _place(self, tree_id: str, node_id: UUID | None) -> tuple[TreeRow, Place]:
         found = await tree.look_up(self.db, tree_id)

@@ -148,7 +148,13 @@ class Trees(ArborBase, version=VERSION):
             matching = [entry for entry in trees if _contains(entry["metadata"], metadata)]
             yield encoded(events.TreeList, trees=matching)
 
-    @method(streaming=False, read_only=True, render="tree", completes=LIST_TREES)
+    @method(
+        streaming=False,
+        read_only=True,
+        render="tree",
+        completes=LIST_TREES,
+        mcp={"resource": {"tree": "tree_id"}},
+    )
     async def tree_render(
         self,
         tree_id: TreeId,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has no stubs
+from jsonschema import Draft202012Validator
 
 from hubd.plexus.hub import Hub
 from hubd.plugins.arbor.activation import Arbor

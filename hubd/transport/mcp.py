@@ -1,0 +1,345 @@
+"""The hub as an MCP server, on the official SDK's low-level server, for both protocol eras.
+
+Importing this imports the SDK, which takes most of a second: only mcp_lazy.py does, when the
+first client is there. Knows nothing of sockets; mcp_http.py and mcp_stdio.py do.
+"""
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from mcp.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from mcp.shared.uri_template import UriTemplate
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    GetPromptRequestParams,
+    GetPromptResult,
+    InputRequiredResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    ResourceTemplateReference,
+    Tool,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from hubd import __version__
+from hubd.errors import HubError
+from hubd.plexus.host import PlexusHost
+from hubd.plexus.hub import Change, Hub, did_you_mean
+from hubd.transport.clients import Clients
+from hubd.transport.mcp_calls import Ctx, ToolCalls
+from hubd.transport.mcp_changes import Changes
+from hubd.transport.mcp_facts import FACTS, Facts, McpOptions, offered
+from hubd.transport.mcp_prompts import Prompts
+from hubd.transport.mcp_registry import Registry
+from hubd.transport.mcp_resources import MAX_COMPLETED, NoSuchResource, Resources, not_found
+from hubd.transport.mcp_spool import Spool
+from hubd.transport.mcp_tools import ToolList, all_methods, list_tools
+
+log = logging.getLogger("hubd.transport")
+# The SDK reports every session with its id.
+logging.getLogger("mcp").setLevel(logging.WARNING)
+
+PAGE: Final = 200
+# One user's clients; a session that is idle for half an hour ends by itself.
+MAX_SESSIONS: Final = 512
+
+INSTRUCTIONS: Final = """\
+Every method of the hub is a tool named namespace.method. plexus.search finds methods by words, \
+plexus.activations lists what there is. A text such as cone@1.0.0::chat:… is a handle: \
+plexus.resolve_handle tells what it points at, and so does the resource plexus://handle/<handle>. \
+A result with truncated=true can be read whole under its resource."""
+
+T = TypeVar("T")
+
+
+class HubMcp:
+    """The MCP server of one hub. Made by `serve`."""
+
+    def __init__(
+        self, clients: Clients, host: PlexusHost, options: McpOptions, results: Path
+    ) -> None:
+        self._hub = clients.hub
+        self._options = options
+        self._spool = Spool(results)
+        self._calls = ToolCalls(clients, self._spool)
+        self._resources = Resources(clients.hub, host, self._calls, self._spool)
+        self._prompts = Prompts(clients.hub)
+        self._changes = Changes()
+        self._changes.watch = self._resources.watch
+        self._registry = Registry(self._changes)
+        self._tools: ToolList | None = None
+        self._tools_hash = ""
+        self._making_tools = asyncio.Lock()
+        # A change of the hub that clients have not been told of yet.
+        self._pending: set[Change] = set()
+        _extend(clients.hub, self._registry)
+        self.server = _server(self, clients.hub.name)
+        self.sessions = StreamableHTTPSessionManager(self.server, max_sessions=MAX_SESSIONS)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve for as long as the block lasts."""
+        try:
+            async with self.sessions.run():
+                with self._hub.listening(self._changed):
+                    yield
+                self._changes.close()
+                self._calls.close()
+        finally:
+            self._spool.close()
+
+    def input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """The schema of a tool's arguments, for the SDK's check of headers."""
+        if name in self._registry.tools:
+            return self._registry.tools[name][0].input_schema
+        tool = self._tools.find(name) if self._tools is not None else None
+        return tool.tool.input_schema if tool is not None else None
+
+    async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
+        """`tools/list`."""
+        facts, tools = self._facts(ctx), await self._current_tools()
+        found: list[Tool] = [tool for tool, _ in self._registry.tools.values()]
+        found += [
+            entry.tool for entry in tools.tools.values() if offered(entry.namespace, facts.profile)
+        ]
+        page, cursor = _page(sorted(found, key=lambda tool: tool.name), "name", params)
+        return ListToolsResult(tools=page, next_cursor=cursor)
+
+    async def call_tool(
+        self, ctx: Ctx, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        """`tools/call`."""
+        if params.name in self._registry.tools:
+            return await self._registry.tools[params.name][1](ctx, params)
+        facts, tools = self._facts(ctx), await self._current_tools()
+        tool = tools.find(params.name)
+        if tool is None or not offered(tool.namespace, facts.profile):
+            names = [
+                name
+                for name, entry in tools.tools.items()
+                if offered(entry.namespace, facts.profile)
+            ]
+            advice = did_you_mean(params.name, names)
+            raise MCPError(INVALID_PARAMS, f"no tool '{params.name[:200]}'. {advice}".rstrip(". "))
+        if params.request_state is not None:
+            return await self._calls.resume(ctx, params.request_state, params.input_responses)
+        return await self._calls.call(ctx, tool, params.arguments or {}, facts)
+
+    async def list_resources(
+        self, ctx: Ctx, params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        """`resources/list`."""
+        found = [resource for resource, _ in self._registry.resources.values()]
+        found += await self._resources.listed(self._facts(ctx))
+        page, cursor = _page(sorted(found, key=lambda entry: entry.uri), "uri", params)
+        return ListResourcesResult(resources=page, next_cursor=cursor)
+
+    async def list_templates(
+        self, ctx: Ctx, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """`resources/templates/list`."""
+        found = [template for template, _ in self._registry.templates.values()]
+        found += self._resources.templates(self._facts(ctx))
+        page, cursor = _page(found, "uri_template", params)
+        return ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
+
+    async def read_resource(
+        self, ctx: Ctx, params: ReadResourceRequestParams
+    ) -> ReadResourceResult:
+        """`resources/read`."""
+        uri = str(params.uri)
+        if uri in self._registry.resources:
+            return await self._registry.resources[uri][1](ctx, uri, {})
+        for pattern, (_, read) in self._registry.templates.items():
+            values = UriTemplate.parse(pattern).match(uri)
+            if values is not None:
+                return await read(ctx, uri, {name: str(value) for name, value in values.items()})
+        modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        try:
+            return await self._resources.read(uri, self._facts(ctx))
+        except NoSuchResource:
+            raise not_found(uri, "there is no such resource", modern=modern) from None
+        except HubError as error:
+            if error.exit_code in (2, 3):
+                raise not_found(uri, error.message, modern=modern) from error
+            raise _protocol_error(error) from error
+
+    async def complete(self, ctx: Ctx, params: CompleteRequestParams) -> CompleteResult:
+        """`completion/complete`."""
+        found: list[str] = []
+        ref = params.ref
+        if isinstance(ref, ResourceTemplateReference) and ref.uri not in self._registry.templates:
+            try:
+                found = await self._resources.complete(
+                    ref.uri, params.argument.name, params.argument.value, self._facts(ctx)
+                )
+            except NoSuchResource:
+                raise MCPError(INVALID_PARAMS, "no such template, or variable") from None
+        values = found[:MAX_COMPLETED]
+        return CompleteResult(
+            completion=Completion(values=values, has_more=len(found) > len(values))
+        )
+
+    async def list_prompts(
+        self, ctx: Ctx, params: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
+        """`prompts/list`."""
+        found = [prompt for prompt, _ in self._registry.prompts.values()]
+        found += await self._prompts.listed(self._facts(ctx))
+        page, cursor = _page(sorted(found, key=lambda prompt: prompt.name), "name", params)
+        return ListPromptsResult(prompts=page, next_cursor=cursor)
+
+    async def get_prompt(
+        self, ctx: Ctx, params: GetPromptRequestParams
+    ) -> GetPromptResult | InputRequiredResult:
+        """`prompts/get`."""
+        if params.name in self._registry.prompts:
+            return await self._registry.prompts[params.name][1](ctx, params)
+        try:
+            return await self._prompts.fill(params.name, params.arguments or {}, self._facts(ctx))
+        except HubError as error:
+            raise _protocol_error(error) from error
+
+    def _facts(self, ctx: Ctx) -> Facts:
+        """What is known of the connection a request came by, its client's name included."""
+        request: Any = ctx.request
+        facts: Facts = request if isinstance(request, Facts) else request.scope[FACTS]
+        params = ctx.session.client_params
+        if params is None:
+            return facts
+        info = params.client_info
+        return replace(facts, client=replace(facts.client, name=info.name, version=info.version))
+
+    async def _current_tools(self) -> ToolList:
+        """The tools of the hub as it is now, made once for each of its states."""
+        async with self._making_tools:
+            wanted = self._hub.hash
+            if self._tools is None or self._tools_hash != wanted:
+                methods = all_methods(self._hub)
+                made = await asyncio.to_thread(list_tools, methods, self._options.separator)
+                for path, reason in made.refused.items():
+                    self._report(f"{path} as an MCP tool", reason)
+                for name in [name for name in self._registry.tools if made.find(name)]:
+                    del self._registry.tools[name]
+                    self._report(f"the MCP tool {name}", "a method of the hub has this name")
+                self._tools, self._tools_hash = made, wanted
+            return self._tools
+
+    def _report(self, source: str, reason: str) -> None:
+        if (source, reason) not in self._hub.broken:
+            log.warning("%s was left out: %s", source, reason)
+            self._hub.broken.append((source, reason))
+
+    def _changed(self, change: Change) -> None:
+        # A plugin with many children comes as many changes; clients are told once.
+        if not self._pending:
+            asyncio.get_running_loop().call_soon(self._tell)
+        self._pending.add(change)
+
+    def _tell(self) -> None:
+        if "tree" in self._pending:
+            self._changes.tools_changed()
+            self._changes.resources_changed()
+            for uri in self._changes.watched():
+                if self._resources.depends_on_tree(uri):
+                    self._changes.resource_updated(uri)
+        self._changes.prompts_changed()
+        self._pending.clear()
+
+
+class _Server(Server[dict[str, Any]]):
+    """The SDK's server, which announces changes of its lists to older clients too."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        return super().create_initialization_options(
+            notification_options or NotificationOptions(True, True, True),
+            experimental_capabilities,
+            extensions,
+        )
+
+
+def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:
+    server = _Server(
+        name,
+        version=__version__,
+        title="hubd",
+        instructions=INSTRUCTIONS,
+        get_tool_input_schema=hub.input_schema,
+        on_list_tools=hub.list_tools,
+        on_call_tool=hub.call_tool,
+        on_list_resources=hub.list_resources,
+        on_list_resource_templates=hub.list_templates,
+        on_read_resource=hub.read_resource,
+        on_subscribe_resource=hub._changes.subscribe,
+        on_unsubscribe_resource=hub._changes.unsubscribe,
+        on_subscriptions_listen=hub._changes.listen,
+        on_list_prompts=hub.list_prompts,
+        on_get_prompt=hub.get_prompt,
+        on_completion=hub.complete,
+    )
+    server.middleware.append(hub._changes.middleware)
+    server.middleware.append(
+        RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=name)
+    )
+    for method, (params, handle) in hub._registry.requests.items():
+        server.add_request_handler(method, params, handle)
+    return server
+
+
+def _extend(hub: Hub, registry: Registry) -> None:
+    for node in hub.root.walk():
+        try:
+            node.activation.extend_mcp(registry)
+        except Exception as error:  # a plugin's; the others must not suffer
+            log.exception("%s could not extend MCP", node.path)
+            hub.broken.append((f"{node.path} as an extension of MCP", str(error)))
+
+
+def _page(
+    entries: Sequence[T], key: str, params: PaginatedRequestParams | None
+) -> tuple[list[T], str | None]:
+    """The entries behind a cursor, which is the name of the last one that was sent."""
+    cursor = params.cursor if params is not None else None
+    start = 0
+    if cursor is not None:
+        names = [getattr(entry, key) for entry in entries]
+        try:
+            start = names.index(base64.urlsafe_b64decode(cursor.encode()).decode()) + 1
+        except (ValueError, binascii.Error):
+            raise MCPError(INVALID_PARAMS, "this cursor is none of ours, or too old") from None
+    page = list(entries[start : start + PAGE])
+    more = start + PAGE < len(entries)
+    last = str(getattr(page[-1], key)) if page else ""
+    return page, base64.urlsafe_b64encode(last.encode()).decode() if more else None
+
+
+def _protocol_error(error: HubError) -> MCPError:
+    code = INVALID_PARAMS if error.exit_code in (2, 3) else INTERNAL_ERROR
+    return MCPError(code, error.message, data={"code": error.code, "hint": error.suggestion})

@@ -1,0 +1,59 @@
+"""What is known of an MCP connection besides what its messages say, and how the hub shows itself.
+
+Standard library only: both framings need it before the SDK is there.
+"""
+
+from dataclasses import dataclass
+
+from hubd.wire.context import Client, Context
+
+# How the process behind a connection says for which session it speaks.
+SESSION_HEADER = "x-plexus-session"
+# Where an HTTP request carries its facts, in the scope of ASGI.
+FACTS = "hubd.facts"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One connection, or one HTTP request."""
+
+    client: Client
+    context: Context
+    # The namespaces it is offered; None for all.
+    profile: frozenset[str] | None = None
+
+    @classmethod
+    def of_the_hub(cls) -> "Facts":
+        """For what the hub does by itself."""
+        return cls(Client(), Context())
+
+
+@dataclass(frozen=True)
+class McpOptions:
+    """How the hub shows itself to everybody."""
+
+    # What stands between the parts of a tool's name.
+    separator: str = "."
+    # The only namespaces that are offered; None for all.
+    profile: frozenset[str] | None = None
+
+    def narrowed(self, wanted: frozenset[str] | None) -> frozenset[str] | None:
+        """What is offered to a connection that asks for some namespaces only."""
+        if wanted is None or self.profile is None:
+            return self.profile if wanted is None else wanted
+        inner = {name for name in wanted if _within(name, self.profile)}
+        return frozenset(inner | {name for name in self.profile if _within(name, wanted)})
+
+
+def read_profile(text: str) -> frozenset[str]:
+    """A profile as it is written: namespaces with commas between them."""
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
+def offered(namespace: str, profile: frozenset[str] | None) -> bool:
+    """Whether a profile offers a namespace: it names it, or one above it. None offers all."""
+    return profile is None or _within(namespace, profile)
+
+
+def _within(namespace: str, profile: frozenset[str]) -> bool:
+    return any(namespace == name or namespace.startswith(f"{name}.") for name in profile)

@@ -1,0 +1,336 @@
+"""What can be read by URI: handles, schemas, large results, and methods that are resources.
+
+A method is one by its annotation: `mcp={"resource": {"tree": "tree_id"}}` on a method of `notes`
+makes `plexus://notes/{tree}`, whose `tree` is the parameter `tree_id`.
+"""
+
+import logging
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, unquote
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextResourceContents,
+)
+from pydantic_core import from_json
+
+from hubd.errors import HubError, by_code
+from hubd.plexus.host import PlexusHost
+from hubd.plexus.hub import Hub, Node
+from hubd.transport.mcp_calls import ToolCalls
+from hubd.transport.mcp_facts import Facts, offered
+from hubd.transport.mcp_results import Collected, result_uri, text_of
+from hubd.transport.mcp_spool import Spool
+from hubd.wire.handle import InvalidHandle, parse
+from hubd.wire.schema import MethodSchema
+from hubd.wire.values import listed_values
+
+log = logging.getLogger("hubd.transport")
+
+SCHEME: Final = "plexus://"
+# Longer than any handle with every character escaped.
+MAX_URI: Final = 16 * 1024
+# Of many trees, so many are listed; the others are found by completion, or by their ids.
+MAX_LISTED: Final = 100
+# What the protocol allows in one answer to a completion.
+MAX_COMPLETED: Final = 100
+
+HANDLE: Final = "handle"
+SCHEMA: Final = "schema"
+RESULT: Final = "result"
+_OWN: Final = (HANDLE, SCHEMA, RESULT)
+
+# Before 2026-07-28 there was a code of its own for this.
+NOT_FOUND_BEFORE: Final = -32002
+
+NEXT_META: Final = "plexus/next"
+
+_TEMPLATES: Final = (
+    ResourceTemplate(
+        uri_template=f"{SCHEME}{HANDLE}/{{+handle}}",
+        name="handle",
+        description="What a handle points at, whichever plugin owns it",
+        mime_type="application/json",
+    ),
+    ResourceTemplate(
+        uri_template=f"{SCHEME}{SCHEMA}/{{namespace}}",
+        name="schema",
+        description="The methods, handle types and children of one namespace",
+        mime_type="application/json",
+    ),
+    ResourceTemplate(
+        uri_template=f"{SCHEME}{RESULT}/{{id}}{{?from}}",
+        name="result",
+        description="The events of a result that was too large to be sent at once, one a line",
+        mime_type="application/x-ndjson",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class MethodResource:
+    """A method that is a resource."""
+
+    node: Node
+    method: MethodSchema
+    # The variables of the URI in order, each with the parameter it is.
+    variables: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        """The path of the method."""
+        return f"{self.node.path}.{self.method['name']}"
+
+    @property
+    def template(self) -> ResourceTemplate:
+        """How its URIs look."""
+        return ResourceTemplate(
+            uri_template=self.uri(*(f"{{{name}}}" for name in self.variables)),
+            name=self.path,
+            description=self.method["description"],
+        )
+
+    def uri(self, *values: str) -> str:
+        """The URI with these values."""
+        return f"{SCHEME}{self.node.path}/{'/'.join(values)}"
+
+    def params(self, segments: list[str]) -> dict[str, str] | None:
+        """The params that a URI stands for; None if it has another number of segments."""
+        if len(segments) != len(self.variables):
+            return None
+        return dict(zip(self.variables.values(), segments, strict=True))
+
+
+class NoSuchResource(Exception):
+    """Nothing can be read under this URI."""
+
+
+class Resources:
+    """The resources of the hub."""
+
+    def __init__(self, hub: Hub, host: PlexusHost, calls: ToolCalls, spool: Spool) -> None:
+        self._hub = hub
+        self._host = host
+        self._calls = calls
+        self._spool = spool
+
+    def templates(self, facts: Facts) -> list[ResourceTemplate]:
+        """How the URIs look."""
+        found = [entry.template for entry in self._method_resources(facts)]
+        return sorted((*_TEMPLATES, *found), key=lambda template: template.uri_template)
+
+    async def listed(self, facts: Facts) -> list[Resource]:
+        """Some that are there: every schema, and the first of each method that is a resource."""
+        found = [
+            Resource(
+                uri=f"{SCHEME}{SCHEMA}/{node.path}",
+                name=node.path,
+                description=node.activation.description,
+                mime_type="application/json",
+            )
+            for node in self._hub.root.walk()
+        ]
+        for entry in self._method_resources(facts):
+            if len(entry.variables) == 1:
+                [parameter] = entry.variables.values()
+                values = await self._values(entry, parameter, "", MAX_LISTED)
+                found += [
+                    Resource(
+                        uri=entry.uri(quote(value, safe="")),
+                        name=f"{entry.path} {value}",
+                        description=entry.method["description"],
+                    )
+                    for value in values
+                ]
+        return found
+
+    async def read(self, uri: str, facts: Facts) -> ReadResourceResult:
+        """What is under a URI.
+
+        Raises:
+            NoSuchResource: Nothing is.
+            HubError: It cannot be read.
+        """
+        kind, rest, query = _split(uri)
+        if kind == HANDLE:
+            params = {"handle": _handle_in(uri)}
+            return await self._read(uri, f"{self._hub.name}.resolve_handle", params, facts)
+        if kind == SCHEMA:
+            node = self._namespace(unquote(rest))
+            return await self._read(uri, f"{node.path}.schema", {}, facts)
+        if kind == RESULT:
+            return await self._read_page(uri, unquote(rest), query)
+        entry, params = self._method_resource(kind, rest, facts)
+        return await self._read(uri, entry.path, params, facts)
+
+    async def complete(
+        self, template: str, variable: str, beginning: str, facts: Facts
+    ) -> list[str]:
+        """Values for a variable of a template.
+
+        Raises:
+            NoSuchResource: There is no such template, or it has no such variable.
+        """
+        if template == _TEMPLATES[0].uri_template and variable == "handle":
+            values = [
+                f"{handle['plugin']}@{handle['version']}::{handle['method']}"
+                for node in self._hub.root.walk()
+                for handle in node.schema["handles"]
+            ]
+        elif template == _TEMPLATES[1].uri_template and variable == "namespace":
+            values = [node.path for node in self._hub.root.walk()]
+        elif template == _TEMPLATES[2].uri_template and variable in ("id", "from"):
+            return []  # who has a right to a result has been given its id
+        else:
+            for entry in self._method_resources(facts):
+                if entry.template.uri_template == template and variable in entry.variables:
+                    parameter = entry.variables[variable]
+                    return await self._values(entry, parameter, beginning, MAX_COMPLETED)
+            raise NoSuchResource(template)
+        return [value for value in sorted(values) if value.startswith(beginning)]
+
+    async def watch(self, uri: str) -> AsyncGenerator[None, None]:
+        """Yield whenever a resource changes; ends at once for what never does."""
+        facts = Facts.of_the_hub()
+        try:
+            kind, rest, _ = _split(uri)
+            if kind in _OWN:
+                return
+            entry, params = self._method_resource(kind, rest, facts)
+        except NoSuchResource:
+            return
+        changes = entry.node.activation.changes(entry.method["name"], params)
+        assert isinstance(changes, AsyncGenerator)
+        async with aclosing(changes):
+            async for _ in changes:
+                yield
+
+    def depends_on_tree(self, uri: str) -> bool:
+        """Whether it shows the tree of plugins, or a part of it."""
+        return uri.startswith(f"{SCHEME}{SCHEMA}/")
+
+    async def _read(
+        self, uri: str, path: str, params: Mapping[str, Any], facts: Facts
+    ) -> ReadResourceResult:
+        collected = await self._calls.collect(path, params, facts)
+        if collected.error is not None:
+            collected.discard()
+            raise _error(collected)
+        if collected.spooled is not None:
+            collected.spooled.close()
+            text, end = await self._spool.read(collected.spooled.id, 0)
+            return _contents(uri, text, "application/x-ndjson", collected.spooled.id, end)
+        events = [from_json(event) for event in collected.inline]
+        text = text_of(events, collected.inline)
+        # A lone text stands for itself, and is then not the JSON it came as.
+        plain = len(events) == 1 and text != collected.inline[0].decode()
+        return _contents(uri, text, "text/plain" if plain else "application/json")
+
+    async def _read_page(self, uri: str, result_id: str, query: str) -> ReadResourceResult:
+        start = dict(parse_qsl(query)).get("from", "0")
+        if not re.fullmatch(r"[0-9]{1,12}", start):
+            raise NoSuchResource(uri)
+        text, end = await self._spool.read(result_id, int(start))
+        return _contents(uri, text, "application/x-ndjson", result_id, end)
+
+    def _namespace(self, path: str) -> Node:
+        return self._hub.find(path.split("."))
+
+    def _method_resources(self, facts: Facts) -> list[MethodResource]:
+        found = []
+        for node in self._hub.root.walk():
+            if node.path in _OWN or not offered(node.path, facts.profile):
+                continue
+            for method in node.schema["methods"]:
+                variables = method.get("annotations", {}).get("mcp", {}).get("resource")
+                if isinstance(variables, dict) and variables:
+                    found.append(MethodResource(node, method, variables))
+        return found
+
+    def _method_resource(
+        self, namespace: str, rest: str, facts: Facts
+    ) -> tuple[MethodResource, dict[str, str]]:
+        segments = [unquote(segment) for segment in rest.split("/")]
+        for entry in self._method_resources(facts):
+            if entry.node.path == namespace:
+                params = entry.params(segments)
+                if params is not None:
+                    return entry, params
+        raise NoSuchResource(namespace)
+
+    async def _values(
+        self, entry: MethodResource, parameter: str, beginning: str, limit: int
+    ) -> list[str]:
+        """The values of a parameter, as the method lists them that its annotation names."""
+        lister = entry.method.get("annotations", {}).get("completes", {}).get(parameter)
+        if not lister:
+            return []
+        found: list[str] = []
+        try:
+            async with self._host.call(lister) as events:
+                async for event in events:
+                    values = listed_values(parameter, event)
+                    found += [value for value in values if value.startswith(beginning)]
+                    if len(found) >= limit:
+                        break
+        except HubError as error:
+            log.warning("%s does not list values for %s: %s", lister, entry.path, error.message)
+        return found[:limit]
+
+
+def not_found(uri: str, message: str, *, modern: bool) -> MCPError:
+    """The protocol's error for a URI under which there is nothing."""
+    code = INVALID_PARAMS if modern else NOT_FOUND_BEFORE
+    return MCPError(code, message, data={"uri": uri[:200]})
+
+
+def _split(uri: str) -> tuple[str, str, str]:
+    """The kind, the path and the query of a URI."""
+    if not uri.startswith(SCHEME) or len(uri) > MAX_URI:
+        raise NoSuchResource(uri)
+    kind, slash, rest = uri.removeprefix(SCHEME).partition("/")
+    rest, _, query = rest.partition("?")
+    if not slash or not rest:
+        raise NoSuchResource(uri)
+    return kind, rest, query
+
+
+def _handle_in(uri: str) -> str:
+    """The handle of a URI: as it is, or with all its special characters escaped."""
+    text = uri.removeprefix(f"{SCHEME}{HANDLE}/")
+    for candidate in (text, unquote(text)):
+        try:
+            return str(parse(candidate))
+        except InvalidHandle:
+            continue
+    raise NoSuchResource(uri)
+
+
+def _contents(
+    uri: str, text: str, mime_type: str, result_id: str = "", end: int | None = None
+) -> ReadResourceResult:
+    meta = {NEXT_META: result_uri(result_id, end)} if end is not None else None
+    return ReadResourceResult(
+        contents=[TextResourceContents(uri=uri, text=text, mime_type=mime_type, _meta=meta)],
+        ttl_ms=0,
+        cache_scope="private",
+    )
+
+
+def _error(collected: Collected) -> HubError:
+    assert collected.error is not None
+    advice = collected.advice[-1] if collected.advice else None
+    return by_code(
+        collected.error.code,
+        collected.error.message,
+        suggestion=advice.suggestion if advice else "",
+        available=advice.available if advice else (),
+    )

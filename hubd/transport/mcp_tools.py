@@ -1,0 +1,191 @@
+"""The hub's methods as MCP tools. Pure: schemas in, tool definitions out.
+
+A method whose schema some client would choke on is left out and reported: one bad plugin must
+not cost a client the whole list.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from mcp_types import Tool, ToolAnnotations
+
+from hubd.plexus.hub import Hub
+from hubd.wire.schema import JsonSchema, MethodSchema
+
+# Clients put `mcp__plexus__` in front, and the APIs of models take 64 characters.
+MAX_NAME: Final = 50
+# What APIs of models accept as the name of a parameter.
+_PARAMETER: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# Deeper than any type a person writes, and shallow enough for every reader of the schema.
+MAX_NESTING: Final = 100
+MAX_SCHEMA_BYTES: Final = 256 * 1024
+
+# What every result looks like, whatever the method: its events, or the first of them.
+_RESULT: Final[Mapping[str, JsonSchema]] = {
+    "count": {"type": "integer", "description": "How many events there were"},
+    "truncated": {"type": "boolean", "description": "Whether `events` holds only the first ones"},
+    "resource": {"type": "string", "description": "Where all of them can be read, if truncated"},
+}
+
+
+class Unfit(Exception):
+    """Why a method cannot be a tool."""
+
+
+@dataclass(frozen=True)
+class HubTool:
+    """One method as a tool."""
+
+    # The hub's path of the method; the name of the tool is the same, or has `_` for `.`.
+    path: str
+    namespace: str
+    tool: Tool
+    # Answers one text block and nothing else.
+    text_only: bool
+
+
+@dataclass(frozen=True)
+class ToolList:
+    """The tools of one state of the hub, in the order of their names."""
+
+    tools: Mapping[str, HubTool]
+    # By the name in which every separator is `_`.
+    by_flat_name: Mapping[str, HubTool]
+    # Methods that are no tools, with the reason.
+    refused: Mapping[str, str]
+
+    def find(self, name: str) -> HubTool | None:
+        """The tool of this name, in either spelling."""
+        return self.tools.get(name) or self.by_flat_name.get(_flat(name))
+
+
+def all_methods(hub: Hub) -> list[tuple[str, MethodSchema]]:
+    """Every method with its namespace, in the order of their paths."""
+    found = [(node.path, method) for node in hub.root.walk() for method in node.schema["methods"]]
+    return sorted(found, key=lambda pair: (pair[0], pair[1]["name"]))
+
+
+def list_tools(methods: Iterable[tuple[str, MethodSchema]], separator: str = ".") -> ToolList:
+    """Those methods that can be tools. Takes a few milliseconds for each: run it in a thread."""
+    tools: dict[str, HubTool] = {}
+    flat: dict[str, HubTool] = {}
+    refused: dict[str, str] = {}
+    for namespace, method in methods:
+        path = f"{namespace}.{method['name']}"
+        taken = flat.get(_flat(path))
+        try:
+            if taken is not None:
+                raise Unfit(f"without its dots its name is that of {taken.path}")
+            tool = _tool(path, method, separator)
+        except Unfit as error:
+            refused[path] = str(error)
+            continue
+        text_only = bool(method.get("annotations", {}).get("mcp", {}).get("text_only"))
+        tools[tool.name] = flat[_flat(path)] = HubTool(path, namespace, tool, text_only)
+    return ToolList(tools, flat, refused)
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _tool(path: str, method: MethodSchema, separator: str) -> Tool:
+    if len(path) > MAX_NAME:
+        raise Unfit(f"its name is longer than the {MAX_NAME} characters that clients take")
+    hints = method.get("annotations", {})
+    text_only = hints.get("mcp", {}).get("text_only")
+    parameters, advice = _parameters(method["params"])
+    description = "\n\n".join(
+        part for part in (method["description"], method.get("long_description"), advice) if part
+    )
+    return Tool(
+        name=path if separator == "." else path.replace(".", separator),
+        description=description,
+        input_schema=parameters,
+        output_schema=None if text_only else _result(method["returns"]),
+        annotations=ToolAnnotations(
+            read_only_hint=bool(hints.get("read_only")),
+            destructive_hint=bool(hints.get("destructive")),
+        ),
+    )
+
+
+def _parameters(schema: JsonSchema) -> tuple[JsonSchema, str]:
+    """The parameters as every client takes them, and in words what had to be left out.
+
+    The APIs of models refuse alternatives at the top of a tool's schema.
+    """
+    strange = [name for name in schema.get("properties", {}) if not _PARAMETER.fullmatch(name)]
+    if strange:
+        raise Unfit(f"no API of a model takes a parameter called {strange[0]!r}")
+    plain = {name: part for name, part in schema.items() if name not in ("oneOf", "anyOf", "allOf")}
+    plain["type"] = "object"
+    plain.setdefault("properties", {})
+    _check(plain)
+    alternatives = [
+        name
+        for part in schema.get("oneOf", [])
+        if isinstance(part, dict)
+        for name in part.get("required", [])
+    ]
+    return plain, f"Give exactly one of {', '.join(alternatives)}." if alternatives else ""
+
+
+def _result(returns: JsonSchema) -> JsonSchema:
+    event = {name: part for name, part in returns.items() if name != "$defs"}
+    schema: JsonSchema = {
+        "type": "object",
+        "properties": {"events": {"type": "array", "items": event}, **_RESULT},
+        "required": ["events", "count", "truncated"],
+    }
+    if "$defs" in returns:
+        # A reference says where it leads from the top of the whole schema.
+        schema["$defs"] = returns["$defs"]
+    _check(schema)
+    return schema
+
+
+def _check(schema: JsonSchema) -> None:
+    """Refuse what is no JSON Schema, leads outside, or is too much for a reader."""
+    _check_shape(schema)
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise Unfit(f"its schema is no JSON Schema: {error.message[:200]}") from error
+
+
+def _check_shape(schema: JsonSchema) -> None:
+    # Not recursive: the nesting is just what is in question.
+    left: list[tuple[Any, int]] = [(schema, 0)]
+    size = 0
+    while left:
+        part, depth = left.pop()
+        if depth > MAX_NESTING:
+            raise Unfit(f"its schema is nested deeper than {MAX_NESTING}")
+        size += len(part) if isinstance(part, str) else 8
+        if size > MAX_SCHEMA_BYTES:
+            raise Unfit(f"its schema is larger than {MAX_SCHEMA_BYTES} bytes")
+        if isinstance(part, dict):
+            for name, below in part.items():
+                if name in ("$ref", "$dynamicRef") and isinstance(below, str):
+                    _check_reference(below, schema)
+                size += len(str(name))
+                left.append((below, depth + 1))
+        elif isinstance(part, list):
+            left.extend((below, depth + 1) for below in part)
+
+
+def _check_reference(reference: str, schema: JsonSchema) -> None:
+    """A reference must lead to a place within the schema: nobody fetches one for us."""
+    target: Any = schema
+    for step in (
+        reference.removeprefix("#").removeprefix("/").split("/") if reference != "#" else []
+    ):
+        name = step.replace("~1", "/").replace("~0", "~")
+        if not reference.startswith("#/") or not isinstance(target, dict) or name not in target:
+            raise Unfit(f"its schema refers to {reference[:100]!r}, which it does not contain")
+        target = target[name]
