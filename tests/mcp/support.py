@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import httpx2
 from mcp import Client, StdioServerParameters
@@ -27,12 +27,13 @@ from hubd.transport.mcp_lazy import LazyMcp
 from hubd.transport.mcp_stdio import serve_mcp_stdio
 from tests.support import PATIENCE_SECONDS, Daemon, environment, hub_with
 
-LEGACY = "legacy"
-MODERN = "2026-07-28"
-ERAS = (LEGACY, MODERN)
+LEGACY: Final = "legacy"
+MODERN: Final = "2026-07-28"
+
 Era = Literal["legacy", "2026-07-28"]
+ERAS: Final[tuple[Era, ...]] = (LEGACY, MODERN)
 Transport = Literal["http", "stdio"]
-TRANSPORTS = ("http", "stdio")
+TRANSPORTS: Final[tuple[Transport, ...]] = ("http", "stdio")
 
 TOKEN = "the-token-of-this-test"
 
