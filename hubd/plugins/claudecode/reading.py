@@ -1,8 +1,9 @@
 """claudecode: reading chats, by any number of independent readers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 from pydantic import Field
@@ -24,14 +25,28 @@ from hubd.plugins.claudecode.live import Shown
 from hubd.storage import ids, streams
 from hubd.storage.database import Tx
 from hubd.storage.streams import OPEN, EventRow, Page, StreamRow
+from hubd.storage.tail import Tails
 
 # Durable events that a follower reads at a time.
 EVENTS_AT_ONCE = 100
 MAX_WAIT_MS = 60_000
 
 
+class _Durable(NamedTuple):
+    """A durable event as all its followers share it."""
+
+    row: EventRow
+    event: dict[str, Any]
+    # What `follow` yields.
+    record: Encoded
+
+
 class Reading(ClaudeBase, version=VERSION):
     """Methods that read streams."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tails = Tails(self._durable)
 
     @method(streaming=False, one_of=STREAM, completes=LIST_NAMES)
     async def poll(
@@ -94,11 +109,12 @@ class Reading(ClaudeBase, version=VERSION):
             from_seq: The first seq wanted.
         """
         stream = await self.stream_named(stream_id, session_id, name)
-        async for row, event in self.followed(stream, from_seq):
-            if row is None:
-                yield Encoded(to_json({"type": "live", "event": event}))
-            else:
-                yield Encoded(record(self.path, row, tag=b'"type":"event",'))
+        async with aclosing(self._entries(stream, from_seq)) as entries:
+            async for durable, event in entries:
+                if durable is None:
+                    yield Encoded(to_json({"type": "live", "event": event}))
+                else:
+                    yield durable.record
 
     @method(streaming=False, read_only=True, one_of=STREAM, completes=LIST_NAMES)
     async def consumers_list(
@@ -216,21 +232,37 @@ class Reading(ClaudeBase, version=VERSION):
         self, stream: StreamRow, seq: int
     ) -> AsyncIterator[tuple[EventRow | None, dict[str, Any]]]:
         """Durable events with their rows, and live ones without, until the chat has ended."""
+        async with aclosing(self._entries(stream, seq)) as entries:
+            async for durable, event in entries:
+                yield (durable.row if durable else None), event
+
+    async def _entries(
+        self, stream: StreamRow, seq: int
+    ) -> AsyncGenerator[tuple[_Durable | None, dict[str, Any]], None]:
+        """As `followed`, with all that followers share of a durable event."""
         if seq < stream.first_seq:
             raise streams.expired(stream)
         shown = Shown()
-        with self.db.waiters.waiting_for(stream.topic) as changed:
+        with (
+            self.db.waiters.waiting_for(stream.topic) as changed,
+            self._tails.of(self.db, stream) as tail,
+        ):
             while True:
                 changed.clear()
-                # Looked at before the events: what has ended by then has all of them.
-                current = await streams.reread(self.db, stream.key)
-                while page := await streams.events(self.db, stream.key, seq, EVENTS_AT_ONCE):
-                    for row in page:
-                        event = from_json(row.data)
-                        for live_event in shown.finish(event):
+                # Looked at before the events: what has ended by then has all of them. What is
+                # written after it wakes us again.
+                current = await tail.row()
+                while seq < current.next_seq:
+                    page = await tail.page(seq, EVENTS_AT_ONCE)
+                    if not page:
+                        break
+                    seq = page[-1].row.seq + 1
+                    for durable in page:
+                        for live_event in shown.finish(durable.event):
                             yield None, live_event
-                        yield row, event
-                    seq = page[-1].seq + 1
+                        yield durable, durable.event
+                    # It may be large, and the next event far away.
+                    del page, durable
                 if seq < current.next_seq:
                     raise streams.expired(await streams.reread(self.db, stream.key))
                 live = self.chats.live(stream.key)
@@ -239,6 +271,10 @@ class Reading(ClaudeBase, version=VERSION):
                 if current.status not in OPEN:
                     return
                 await changed.wait()
+
+    def _durable(self, row: EventRow) -> _Durable:
+        shared = Encoded(record(self.path, row, tag=b'"type":"event",'))
+        return _Durable(row, from_json(row.data), shared)
 
     async def _when_there(
         self, stream: StreamRow, read: Callable[[], Awaitable[Page]], wait_ms: int

@@ -1,0 +1,190 @@
+"""The end of a stream, shared by its followers: always what reading it would give."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubd.errors import NotFound
+from hubd.storage import ids, streams, tree
+from hubd.storage.database import Database, Tx
+from hubd.storage.readers import Value
+from hubd.storage.streams import EventRow, StreamRow
+from hubd.storage.tail import MAX_KEPT_CHARACTERS, Tail, Tails
+from hubd.wire.handle import WireHandle
+
+HANDLE = WireHandle("claudecode", "1.0.0", "chat_event")
+LIMIT = 3
+
+
+class Gated(Database):
+    """A database whose reads, once they have read, return when they are let."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        # The reads that wait, in order; None while none has to.
+        self.held: list[asyncio.Event] | None = None
+
+    async def fetch_rows(self, sql: str, *params: Value) -> list[tuple[Any, ...]]:
+        rows = await super().fetch_rows(sql, *params)
+        if self.held is not None:
+            gate = asyncio.Event()
+            self.held.append(gate)
+            await gate.wait()
+        return rows
+
+
+@pytest.fixture
+async def db(tmp_path: Path) -> AsyncIterator[Gated]:
+    """An empty database."""
+    async with Gated(tmp_path / "hub.db") as database:
+        yield database
+
+
+def identity(row: EventRow) -> EventRow:
+    return row
+
+
+async def begin(db: Database) -> StreamRow:
+    """A stream that runs."""
+
+    def build(tx: Tx) -> StreamRow:
+        made = tree.create(tx, "test", 0)
+        stream = streams.create(tx, ids.uuid4(), made.key, 0)
+        anchor = tree.append(tx, tree.place(tx, made, None), tree.text("hi"), 0)
+        streams.start(tx, stream.key, anchor, 0)
+        return streams.by_key(tx, stream.key)
+
+    return await db.transaction(build)
+
+
+async def push(db: Database, stream: StreamRow, data: str = "{}") -> None:
+    """One more event."""
+
+    def work(tx: Tx) -> None:
+        streams.push(tx, stream.key, tree.origin(tx, HANDLE), "content", data, 0)
+
+    await db.transaction(work)
+
+
+async def check(db: Database, stream: StreamRow, tail: Tail[EventRow], seq: int) -> None:
+    """What a tail says is what is there."""
+    assert await tail.row() == await streams.reread(db, stream.key)
+    assert await tail.page(seq, LIMIT) == await streams.events(db, stream.key, seq, LIMIT)
+
+
+@given(
+    st.lists(st.sampled_from(["push", "end", "remove"]) | st.integers(0, 5), max_size=20),
+)
+def test_a_tail_is_what_is_there_whoever_reads_it_and_whatever_is_written(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str | int]
+) -> None:
+    async def example() -> None:
+        async with Database(tmp_path_factory.mktemp("tail") / "hub.db") as db:
+            stream = await begin(db)
+            with Tails(identity).of(db, stream) as tail:
+                for step in steps:
+                    if step == "push":
+                        await push(db, stream)
+                    elif step == "end":
+                        await db.transaction(
+                            lambda tx: streams.set_status(tx, stream.key, "complete", 1)
+                        )
+                    elif step == "remove":
+                        await db.transaction(lambda tx: streams.remove_events(tx, stream.key))
+                    else:
+                        assert isinstance(step, int)
+                        await check(db, stream, tail, step)
+                await check(db, stream, tail, 0)
+
+    asyncio.run(example())
+
+
+async def test_all_followers_share_one_reading_until_something_is_written(db: Gated) -> None:
+    stream = await begin(db)
+    tails = Tails(identity)
+    await push(db, stream)
+    with tails.of(db, stream) as first, tails.of(db, stream) as second:
+        row, page = await first.row(), await first.page(0, LIMIT)
+        assert await second.row() is row
+        assert await second.page(0, LIMIT) is page
+        await push(db, stream)
+        assert (await second.row()).next_seq == 2
+        assert [event.seq for event in await second.page(0, LIMIT)] == [0, 1]
+
+
+async def test_a_reading_that_was_overtaken_by_a_newer_one_does_not_replace_it(db: Gated) -> None:
+    stream = await begin(db)
+    with Tails(identity).of(db, stream) as tail:
+        db.held = []
+        async with asyncio.TaskGroup() as tasks:
+            early = tasks.create_task(tail.page(0, LIMIT))
+            await asyncio.sleep(0)
+            await push(db, stream)
+            late = tasks.create_task(tail.page(0, LIMIT))
+            await asyncio.sleep(0)
+            [first, second] = db.held
+            second.set()
+            assert len(await late) == 1
+            first.set()
+            assert len(await early) == 0
+        db.held = None
+        assert len(await tail.page(0, LIMIT)) == 1
+
+
+async def test_the_same_holds_for_the_stream_itself(db: Gated) -> None:
+    stream = await begin(db)
+    with Tails(identity).of(db, stream) as tail:
+        db.held = []
+        async with asyncio.TaskGroup() as tasks:
+            early = tasks.create_task(tail.row())
+            await asyncio.sleep(0)
+            await push(db, stream)
+            late = tasks.create_task(tail.row())
+            await asyncio.sleep(0)
+            [first, second] = db.held
+            second.set()
+            assert (await late).next_seq == 1
+            first.set()
+            assert (await early).next_seq == 0
+        db.held = None
+        assert (await tail.row()).next_seq == 1
+
+
+async def test_large_events_are_not_kept(db: Gated) -> None:
+    stream = await begin(db)
+    await push(db, stream, '"' + "x" * MAX_KEPT_CHARACTERS + '"')
+    with Tails(identity).of(db, stream) as tail:
+        page = await tail.page(0, LIMIT)
+        assert len(page) == 1
+        assert await tail.page(0, LIMIT) is not page
+
+
+async def test_nothing_is_left_of_a_tail_when_its_last_follower_has_gone(db: Gated) -> None:
+    stream = await begin(db)
+    tails = Tails(identity)
+    with tails.of(db, stream) as first:
+        with tails.of(db, stream) as second:
+            assert second is first
+        with tails.of(db, stream) as third:
+            assert third is first
+    with tails.of(db, stream) as other:
+        assert other is not first
+    # Nobody waits for the stream any more, so the first tail does not hear of what is written.
+    page = await first.page(0, LIMIT)
+    await push(db, stream)
+    assert await first.page(0, LIMIT) is page
+
+
+async def test_a_stream_that_is_gone_is_not_found(db: Gated) -> None:
+    stream = await begin(db)
+    with Tails(identity).of(db, stream) as tail:
+        await tail.row()
+        await db.execute("DELETE FROM chat_streams")
+        db.waiters.wake(stream.topic)
+        with pytest.raises(NotFound):
+            await tail.row()
