@@ -1,17 +1,17 @@
-"""Chats: durable events, the way from the agent's pipe to a follower, and polls of long streams.
+"""Chats: durable events, the way from the agent's pipe to a follower, polls and forks of long ones.
 
-Against SQLite used directly in one thread, Redis Streams that write as durably if a `redis-server`
-is installed, and a bare relay from a pipe to a WebSocket. `python -m tests.bench.chats`
+Against SQLite used directly in one thread, a bare relay from a pipe to a WebSocket, and chats that
+are short. Redis is in `redis_producers` and `redis_followers`. `python -m tests.bench.chats`
 """
 
 import asyncio
+import itertools
 import json
 import os
-import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ from tests.support import Daemon, call_events
 EVENTS = 1280
 LINES = 100
 POLLS = 50
-SHORT, LONG = 100, 100_000
+FORKS = 50
+TINY, SHORT, LONG = 10, 100, 100_000
 RAW_EACH = "sqlite3 same thread, 1 a commit"
 
 # An agent that says what is written to a pipe of ours.
@@ -59,68 +60,6 @@ def chats_side(chats: list[DrivenChat]) -> Slice:
     return work
 
 
-Redis = list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
-
-
-def redis_side(connections: Redis) -> Slice:
-    """The same number of streams, each with a connection of its own."""
-
-    async def talk(number: int) -> None:
-        reader, writer = connections[number]
-        parts = [b"XADD", b"stream:%d" % number, b"*", b"event", PAYLOAD.encode()]
-        command = b"*%d\r\n" % len(parts)
-        command += b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
-        for _ in range(EVENTS // len(connections)):
-            writer.write(command)
-            # The id that it was given: its length, and itself.
-            assert (await reader.readline()).startswith(b"$")
-            await reader.readline()
-
-    async def work() -> int:
-        async with asyncio.TaskGroup() as tasks:
-            for number in range(len(connections)):
-                tasks.create_task(talk(number))
-        return EVENTS
-
-    return work
-
-
-@asynccontextmanager
-async def redis(directory: Path) -> AsyncIterator[Redis | None]:
-    """Connections to a Redis of our own that syncs before it answers; None if not installed."""
-    program = shutil.which("redis-server")
-    if program is None:
-        yield None
-        return
-    socket = directory / "redis.sock"
-    options = {
-        "port": "0",
-        "unixsocket": str(socket),
-        "dir": str(directory),
-        "save": "",
-        "appendonly": "yes",
-        "appendfsync": "always",
-    }
-    arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
-    server = await asyncio.create_subprocess_exec(
-        program, *arguments, stdout=asyncio.subprocess.PIPE
-    )
-    connections: Redis = []
-    try:
-        assert server.stdout is not None
-        while b"eady to accept connections" not in (line := await server.stdout.readline()):
-            assert line, "redis-server did not start"
-        for _ in range(PRODUCERS):
-            connections.append(await asyncio.open_unix_connection(str(socket)))
-        yield connections
-    finally:
-        for _, writer in connections:
-            writer.close()
-        with suppress(ProcessLookupError):
-            server.terminate()
-        await server.wait()
-
-
 async def durable_events(directory: Path) -> None:
     """Events per second of 1, 8 and 64 chats."""
     raw = directory / "raw.db"
@@ -128,20 +67,16 @@ async def durable_events(directory: Path) -> None:
         await prepare(other)
         origin = await other.transaction(lambda tx: tree.origin(tx, HANDLE))
     directly = raw_side(raw, origin)
-    async with claude_hub(directory) as (_, plugin), redis(directory) as connections:
+    async with claude_hub(directory) as (_, plugin):
         chats = [await begin_chat(plugin, f"chat {number}") for number in range(PRODUCERS)]
         for count in (1, 8, PRODUCERS):
             together = f"sqlite3 same thread, {count} a commit"
             sides = {f"{count} chats": chats_side(chats[:count]), together: directly(count)}
             if count > 1:
                 sides[RAW_EACH] = directly(1)
-            if connections is not None:
-                sides["redis, appendfsync always"] = redis_side(connections[:count])
             title = f"durable events, {count} concurrent chats"
             measured = await rates(sides, 9)
             report(title, measured, "events/s", together, ">= 0.5")
-            if connections is None:
-                print("  redis-server is not installed")
 
 
 # From the pipe to a follower
@@ -315,9 +250,36 @@ async def polls(directory: Path) -> None:
         )
 
 
+# Forks
+
+
+def fork_side(hub: Hub, name: str, forks: Iterator[int]) -> Slice:
+    """Forks of one session."""
+
+    async def work() -> int:
+        for _ in range(FORKS):
+            await call_events(hub, "claudecode.fork", name=name, new_name=f"fork {next(forks)}")
+        return FORKS
+
+    return work
+
+
+async def forks(directory: Path) -> None:
+    """A fork copies nothing."""
+    async with claude_hub(directory) as (hub, plugin):
+        numbers = itertools.count()
+        sides: dict[str, Slice] = {}
+        for total in (TINY, LONG):
+            chat = await long_chat(plugin, total)
+            await chat.end()
+            sides[f"with {total:,} events"] = fork_side(hub, chat.session.name, numbers)
+        title, against = "fork of a session", f"with {TINY:,} events"
+        report(title, await rates(sides), "forks/s", against, ">= 0.83")
+
+
 async def main() -> None:
     """Measure everything and print the ratios."""
-    for part in (durable_events, delays, polls):
+    for part in (durable_events, delays, polls, forks):
         with tempfile.TemporaryDirectory() as name:
             await part(Path(name))
 
