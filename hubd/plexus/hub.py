@@ -14,6 +14,7 @@ from hubd.activation.host import Host
 from hubd.errors import ActivationNotFound, Conflict, InvalidParams, VersionUnsupported
 from hubd.plexus import describe
 from hubd.storage.database import Database
+from hubd.wire.defaults import HUB_NAME
 from hubd.wire.handle import WireHandle, plugin_id
 from hubd.wire.schema import PluginSchema
 
@@ -40,18 +41,11 @@ class Node:
         self.parent = parent
         # By one segment of the path. Grows while plugins are attached.
         self.children: dict[str, Node] = {}
+        self.major = activation.version.partition(".")[0]
+        # Stable over minor versions.
+        self.plugin_id = plugin_id(path, self.major)
         # Dropped whenever something below changes.
         self._schema: PluginSchema | None = None
-
-    @property
-    def plugin_id(self) -> UUID:
-        """Stable over minor versions."""
-        return plugin_id(self.path, self.major)
-
-    @property
-    def major(self) -> str:
-        """The major version."""
-        return self.activation.version.partition(".")[0]
 
     @property
     def schema(self) -> PluginSchema:
@@ -86,15 +80,6 @@ class Node:
         return None
 
 
-class RootNode(Node):
-    """The root. Its name is no part of any path below it, nor of its own id."""
-
-    @property
-    def plugin_id(self) -> UUID:
-        """The same whatever the hub is called."""
-        return plugin_id("plexus", self.major)
-
-
 class Hub:
     """The Plexus: the root of the tree."""
 
@@ -113,7 +98,9 @@ class Hub:
         self.database = database
         # The configuration file; a plugin gets the section of its own path.
         self.settings = settings or {}
-        self.root = RootNode(root, self.name, None)
+        self.root = Node(root, self.name, None)
+        # The same whatever the hub is called: its name is no part of any path below it.
+        self.root.plugin_id = plugin_id(HUB_NAME, self.root.major)
         # Plugins that could not be loaded, with the reason.
         self.broken: list[tuple[str, str]] = []
         # Who wants to know when there is something else to describe than before.

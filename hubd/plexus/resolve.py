@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Final
 
 from pydantic_core import from_json
@@ -60,8 +61,9 @@ async def resolve(
             `handle_invalid`, `handle_target_missing`, or what the resolver failed with.
     """
     owner = hub.owner_of(handle, within)
-    # Handles are shown by name, whichever way they were written.
-    handle = WireHandle(owner.path, handle.version, handle.method, handle.meta)
+    if handle.plugin != owner.path:
+        # Handles are shown by name, whichever way they were written.
+        handle = replace(handle, plugin=owner.path)
     entry = owner.activation.resolvers.get(handle.method)
     if entry is None:
         types = sorted(owner.activation.resolvers)

@@ -41,6 +41,16 @@ class WireHandle:
 
     def __post_init__(self) -> None:
         """Refuse what could not be written down and read back."""
+        head = (self.plugin, self.version, self.method)
+        if not all(isinstance(part, str) for part in head) or not _is_head(*head):
+            self._refuse_head()
+        for value in self.meta:
+            if not isinstance(value, str):
+                raise InvalidHandle(f"a meta value is text, not {_shown(value)}")
+            if _SURROGATE.search(value):
+                raise InvalidHandle("a meta value holds a lone surrogate, which is not text")
+
+    def _refuse_head(self) -> None:
         for label in ("plugin", "version", "method"):
             value = getattr(self, label)
             if not isinstance(value, str) or not _NAME.fullmatch(value):
@@ -48,11 +58,6 @@ class WireHandle:
                     f"the {label} of a handle is letters, digits, '.', '_' and '-', "
                     f"not {_shown(value)}"
                 )
-        for value in self.meta:
-            if not isinstance(value, str):
-                raise InvalidHandle(f"a meta value is text, not {_shown(value)}")
-            if _SURROGATE.search(value):
-                raise InvalidHandle("a meta value holds a lone surrogate, which is not text")
 
     def __str__(self) -> str:
         """The canonical text."""
@@ -71,10 +76,7 @@ class WireHandle:
     @property
     def plugin_id(self) -> UUID:
         """The id of the plugin, whether it was given as an id or by name."""
-        try:
-            return UUID(self.plugin)
-        except ValueError:
-            return plugin_id(self.plugin, self.major)
+        return _id_of(self.plugin, self.major)
 
 
 def write(plugin: str, version: str, method: str, meta: Iterable[str]) -> str:
@@ -92,6 +94,20 @@ def is_name(text: str) -> bool:
 def plugin_id(namespace: str, major: str | int) -> UUID:
     """The stable id of a plugin: the same for all minor versions, on every machine."""
     return uuid5(NAMESPACE_OID, f"{namespace}@{major}")
+
+
+@lru_cache(maxsize=1024)
+def _id_of(plugin: str, major: str) -> UUID:
+    try:
+        return UUID(plugin)
+    except ValueError:
+        return plugin_id(plugin, major)
+
+
+# There are few plugins with few kinds of handles, and very many handles.
+@lru_cache(maxsize=4096)
+def _is_head(plugin: str, version: str, method: str) -> bool:
+    return all(map(is_name, (plugin, version, method)))
 
 
 def parse(text: str) -> WireHandle:
