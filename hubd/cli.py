@@ -77,8 +77,12 @@ def _mcp(arguments: argparse.Namespace) -> int:
     from hubd import bridge, launch
 
     paths = _paths(arguments)
+    tools = text_setting(arguments.mcp_tools, "HUBD_MCP_TOOLS", "") or None
+    session_token = os.environ.pop(bridge.SESSION_VARIABLE, None)
+    # Both are about this client only; a daemon that is started here serves others too.
+    os.environ.pop("HUBD_MCP_TOOLS", None)
     launch.start(paths, _home_option(arguments))
-    return bridge.run(paths, text_setting(arguments.mcp_tools, "HUBD_MCP_TOOLS", "") or None)
+    return bridge.run(paths, tools, session_token)
 
 
 def _start(arguments: argparse.Namespace) -> int:

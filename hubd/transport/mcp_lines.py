@@ -1,84 +1,220 @@
 """One MCP client over lines: feeds the SDK's server with messages and writes its answers."""
 
 import asyncio
+import json
 import logging
+from collections import Counter
 from typing import Any, Final
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
-from mcp_types.jsonrpc import JSONRPCError, JSONRPCResponse
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
+)
 
 from hubd.transport.mcp_facts import Facts
+from hubd.wire.bridge import END
 
 log = logging.getLogger("hubd.transport")
 
-# A client that has said all it has to say still gets the answers that come this soon.
-DRAIN_SECONDS: Final = 5.0
+# Longer than any call that somebody pipes in; but should nobody be left who waits for it, and
+# nobody be able to tell, it must not run for ever.
+DRAIN_SECONDS: Final = 600.0
+# Requests that are open for as long as the client is there; it gets no answer to wait for.
+_ENDLESS: Final = frozenset({"subscriptions/listen"})
+_CHUNK: Final = 64 * 1024
+
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+
+
+class _TooLong(Exception):
+    """A line was longer than the reader's limit. It was skipped."""
 
 
 async def serve_lines(
-    server: Server[Any], facts: Facts, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    server: Server[Any],
+    facts: Facts,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    max_bytes: int,
 ) -> None:
-    """Serve one client until it hangs up."""
+    """Serve one client until it hangs up, or has said all and got its answers.
+
+    Args:
+        server: Answers.
+        facts: What is known of the client.
+        reader: Its lines; its limit is `max_bytes`.
+        writer: Where the answers go.
+        max_bytes: What a line may have.
+    """
     inbound, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     answers, outbound = anyio.create_memory_object_stream[SessionMessage](0)
-    unanswered = 0
-    drained = asyncio.Event()
-    drained.set()
-
-    async def take() -> None:
-        nonlocal unanswered
-        async with inbound:
-            while line := await _line(reader):
-                try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValueError as error:
-                    await inbound.send(error)
-                    continue
-                if isinstance(message, JSONRPCRequest):
-                    unanswered += 1
-                    drained.clear()
-                metadata = ServerMessageMetadata(request_context=facts)
-                await inbound.send(SessionMessage(message, metadata))
-            with anyio.move_on_after(DRAIN_SECONDS):
-                await drained.wait()
-
-    async def give() -> None:
-        nonlocal unanswered
-        async with outbound:
-            async for answer in outbound:
-                line = answer.message.model_dump_json(by_alias=True, exclude_unset=True)
-                writer.write(line.encode() + b"\n")
-                await writer.drain()
-                if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
-                    unanswered -= 1
-                    if unanswered <= 0:
-                        drained.set()
-
-    async def take_until_told() -> None:
-        with taking:
-            await take()
-
-    taking = anyio.CancelScope()
+    client = _Client(facts, reader, writer, max_bytes)
     try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(take_until_told)
+        async with inbound, messages, answers, outbound, anyio.create_task_group() as tasks:
+            tasks.start_soon(client.take, inbound, answers.clone())
             # Ends by itself, when the last answer is written.
-            tasks.start_soon(give)
+            tasks.start_soon(client.give, outbound)
             await server.run(messages, answers, server.create_initialization_options())
-            taking.cancel()
+            client.taking.cancel()
+        if client.has_ended:
+            writer.write(END)
     except* (ConnectionError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass  # the client is gone
 
 
-async def _line(reader: asyncio.StreamReader) -> bytes:
-    """The next line; nothing at the end, or when a line is longer than any may be."""
+class _Client:
+    """What is open between the client and the server."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        max_bytes: int,
+    ) -> None:
+        # Said all it had to say, and still wants what it is owed.
+        self.has_ended = False
+        # Cancelled when the server takes nothing more.
+        self.taking = anyio.CancelScope()
+        self._facts = facts
+        self._reader = reader
+        self._writer = writer
+        self._max_bytes = max_bytes
+        # Answers to come, by the ids of the requests; a client may use one twice.
+        self._owed: Counter[RequestId] = Counter()
+        self._settled = asyncio.Event()
+        self._settled.set()
+
+    async def take(
+        self, inbound: Incoming, answers: MemoryObjectSendStream[SessionMessage]
+    ) -> None:
+        """Hand every message to the server; what is none is answered here."""
+        async with inbound, answers:
+            with self.taking:
+                await self._take(inbound, answers)
+
+    async def _take(
+        self, inbound: Incoming, answers: MemoryObjectSendStream[SessionMessage]
+    ) -> None:
+        while line := await self._next(answers):
+            if line == END:
+                self.has_ended = True
+                await self._drain()
+                return
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                await answers.send(_refusal(line))
+            else:
+                await inbound.send(SessionMessage(message, self._expect(message)))
+
+    async def give(self, outbound: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        """Write every answer."""
+        async for answer in outbound:
+            line = answer.message.model_dump_json(by_alias=True, exclude_unset=True)
+            self._writer.write(line.encode() + b"\n")
+            await self._writer.drain()
+            if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
+                self._settle(answer.message.id)
+
+    async def _next(self, answers: MemoryObjectSendStream[SessionMessage]) -> bytes:
+        """The next line that is not empty; nothing when the client has hung up."""
+        while True:
+            try:
+                line = await _read_line(self._reader)
+            except _TooLong:
+                reason = f"a message may not be longer than {self._max_bytes} bytes"
+                await answers.send(_error(None, INVALID_REQUEST, reason))
+                continue
+            if not line or line.strip():
+                return line.strip()
+
+    def _expect(self, message: JSONRPCMessage) -> ServerMessageMetadata:
+        metadata = ServerMessageMetadata(request_context=self._facts)
+        if isinstance(message, JSONRPCRequest) and message.method not in _ENDLESS:
+            request_id = message.id
+            self._owed[request_id] += 1
+            self._settled.clear()
+
+            async def unanswered() -> None:
+                self._settle(request_id)
+
+            # One that the client has cancelled gets no answer.
+            metadata.on_request_unanswered = unanswered
+        return metadata
+
+    def _settle(self, request_id: RequestId | None) -> None:
+        if request_id is not None and self._owed[request_id] > 0:
+            self._owed[request_id] -= 1
+        self._owed += Counter()  # forgets those that are zero
+        if not self._owed:
+            self._settled.set()
+
+    async def _drain(self) -> None:
+        """Wait until everything is answered, or nobody is there for it."""
+
+        async def hung_up() -> None:
+            while await self._reader.read(_CHUNK):
+                pass
+            tasks.cancel_scope.cancel()
+
+        with anyio.move_on_after(DRAIN_SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(hung_up)
+                await self._settled.wait()
+                tasks.cancel_scope.cancel()
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    """The next line with its end; nothing when there is no more.
+
+    Raises:
+        _TooLong: It was longer than any may be.
+    """
     try:
-        while line := await reader.readline():
-            if line.strip():
-                return line
-    except ValueError:
-        log.warning("an MCP client sent a longer line than any may be; it was hung up on")
-    return b""
+        return await reader.readuntil(b"\n")
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+    except asyncio.LimitOverrunError as error:
+        await _skip_line(reader, error.consumed)
+        raise _TooLong from None
+
+
+async def _skip_line(reader: asyncio.StreamReader, seen: int) -> None:
+    while seen:
+        await reader.readexactly(seen)
+        seen = 0
+        try:
+            await reader.readuntil(b"\n")
+        except asyncio.LimitOverrunError as error:
+            seen = error.consumed
+        except asyncio.IncompleteReadError:
+            pass  # the next read finds the end
+
+
+def _refusal(line: bytes) -> SessionMessage:
+    """The answer to what is no message, with its id where one can be found."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return _error(None, PARSE_ERROR, "this line is not JSON, or nested too deeply")
+    request_id = found.get("id") if isinstance(found, dict) else None
+    if isinstance(request_id, bool) or not isinstance(request_id, int | str):
+        request_id = None
+    return _error(request_id, INVALID_REQUEST, "this is not one JSON-RPC message")
+
+
+def _error(request_id: RequestId | None, code: int, reason: str) -> SessionMessage:
+    error = ErrorData(code=code, message=reason)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))

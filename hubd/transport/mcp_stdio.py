@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from hubd.transport.mcp_facts import Facts, read_profile
 from hubd.transport.mcp_lazy import LazyMcp
+from hubd.wire import jsonrpc
 from hubd.wire.context import Client, read_context
 
 log = logging.getLogger("hubd.transport")
@@ -24,6 +25,8 @@ MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 HELLO_SECONDS: Final = 10.0
 # Far more agents than one user runs.
 MAX_BRIDGES: Final = 256
+# How long bridges may take to be told that the daemon stops.
+STOP_SECONDS: Final = 1.0
 
 
 @asynccontextmanager
@@ -34,15 +37,20 @@ async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[None]:
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(bridges) >= MAX_BRIDGES:
-            log.warning("refused an MCP bridge: %d are connected", len(bridges))
-            writer.close()
-            return
         bridges.add(task)
         try:
-            await _serve(lazy, reader, writer)
+            hello = await _hello(reader)
+            if hello is None:
+                log.warning("somebody who is no bridge of ours knocked at the socket of MCP")
+                _refuse(writer, "only `hubd mcp` speaks here")
+            elif len(bridges) > MAX_BRIDGES:
+                log.warning("refused an MCP bridge: %d are connected", MAX_BRIDGES)
+                _refuse(writer, f"{MAX_BRIDGES} MCP clients are connected over stdio already")
+            else:
+                await _serve(lazy, hello, reader, writer)
         except Exception:  # its client's problem, not the daemon's
             log.exception("an MCP bridge failed")
+            _refuse(writer, "the daemon cannot go on with this client; see: hubd logs")
         finally:
             bridges.discard(task)
             writer.close()
@@ -57,19 +65,30 @@ async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[None]:
         for task in bridges:
             task.cancel()
         if bridges:
-            await asyncio.wait(bridges, timeout=1.0)
+            await asyncio.wait(bridges, timeout=STOP_SECONDS)
         path.unlink(missing_ok=True)  # noqa: ASYNC240 -- once, at the end
 
 
-async def _serve(lazy: LazyMcp, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    async with asyncio.timeout(HELLO_SECONDS):
-        hello = json.loads(await reader.readline() or b"null")
-    if not isinstance(hello, dict):
-        return
+async def _hello(reader: asyncio.StreamReader) -> dict[str, Any] | None:
+    try:
+        async with asyncio.timeout(HELLO_SECONDS):
+            hello = json.loads(await reader.readline())
+    except (TimeoutError, ValueError, RecursionError, ConnectionError):
+        return None
+    return hello if isinstance(hello, dict) else None
+
+
+async def _serve(
+    lazy: LazyMcp,
+    hello: dict[str, Any],
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> None:
     server = await lazy.server()
+    # Not before there is a client: it imports the SDK.
     from hubd.transport.mcp_lines import serve_lines
 
-    await serve_lines(server.server, _facts(lazy, hello), reader, writer)
+    await serve_lines(server.server, _facts(lazy, hello), reader, writer, MAX_LINE_BYTES)
 
 
 def _facts(lazy: LazyMcp, hello: dict[str, Any]) -> Facts:
@@ -79,3 +98,8 @@ def _facts(lazy: LazyMcp, hello: dict[str, Any]) -> Facts:
         read_context(hello.get("context")),
         lazy.options.narrowed(read_profile(tools) if isinstance(tools, str) else None),
     )
+
+
+def _refuse(writer: asyncio.StreamWriter, reason: str) -> None:
+    """Say why before hanging up."""
+    writer.write(jsonrpc.failure(None, jsonrpc.INVALID_REQUEST, reason) + b"\n")

@@ -26,7 +26,7 @@ from hubd.storage.database import Database, Tx
 log = logging.getLogger("hubd.claudecode")
 
 # What no child of the hub gets to see.
-SECRETS: Final = ("HUBD_TOKEN", "SYNAPSE_TOKEN")
+SECRETS: Final = ("HUBD_TOKEN", "HUBD_SESSION_TOKEN", "SYNAPSE_TOKEN")
 # Chats that run at the same time; more wait.
 MAX_RUNNING: Final = 64
 

@@ -1,0 +1,631 @@
+"""`hubd mcp`: a real process between a client on pipes and the daemon."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hubd.activation import Activation, Event, method
+from hubd.transport import mcp_lines, mcp_stdio
+from hubd.wire.bridge import END
+from tests.mcp.bridge_support import (
+    INITIALIZE,
+    INITIALIZED,
+    Bridge,
+    bare,
+    bridge,
+    daemons_of,
+    event_of,
+    kill_daemons_of,
+    lines,
+    read,
+    request,
+    tool_call,
+)
+from tests.mcp.support import MODERN, serving
+from tests.support import HUBD, PATIENCE_SECONDS, Daemon, environment, hubd
+
+PLUGINS = (
+    "--plugin",
+    "tests.fakes.mcp_plugins:Porter",
+    "--plugin",
+    "tests.plugins_for_tests:Trouble",
+)
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+
+
+class Waited(Event):
+    finished: bool = True
+
+
+class Waiting(Activation, namespace="waiting", version="1.0.0"):
+    """Waits for a test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    @method(streaming=False)
+    async def wait(self) -> AsyncIterator[Waited]:
+        """Wait until the test says so."""
+        self.started.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        yield Waited()
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One daemon for all that leave it alive."""
+    with Daemon(Path(tmp_path_factory.mktemp("bridge"), "home"), *PLUGINS) as running:
+        yield running
+
+
+@pytest.fixture
+def new_home(tmp_path: Path) -> Iterator[Path]:
+    """A home without a daemon; one that is started there is stopped in the end."""
+    home = tmp_path / "home"
+    yield home
+    hubd("stop", home=home)
+    left = daemons_of(home)
+    kill_daemons_of(home)
+    assert left == []
+
+
+@pytest.fixture
+async def waiting(tmp_path: Path) -> AsyncIterator[Waiting]:
+    """A plugin that a test can look into, behind the socket of `tmp_path`."""
+    plugin = Waiting()
+    async with serving(tmp_path, plugin):
+        yield plugin
+
+
+@pytest.fixture
+def draining(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when the daemon knows that a client has said all it has to say."""
+    known = asyncio.Event()
+    drain = mcp_lines._Client._drain
+
+    async def observed(client: mcp_lines._Client) -> None:
+        known.set()
+        await drain(client)
+
+    monkeypatch.setattr(mcp_lines._Client, "_drain", observed)
+    return known
+
+
+def piped(
+    home: Path, data: bytes, *arguments: str, **more: str
+) -> subprocess.CompletedProcess[bytes]:
+    """What a pipe into it gives."""
+    return subprocess.run(
+        [*HUBD, "--home", str(home), *(arguments or ("mcp",))],
+        input=data,
+        capture_output=True,
+        timeout=2 * PATIENCE_SECONDS,
+        env=environment(**more),
+        check=False,
+    )
+
+
+async def reached(event: asyncio.Event) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await event.wait()
+
+
+# Starting and ending.
+
+
+@pytest.mark.parametrize("spelling", ["mcp", "--stdio"])
+def test_piped_requests_are_answered_by_a_daemon_that_is_started_for_them(
+    new_home: Path, spelling: str
+) -> None:
+    messages = lines(INITIALIZE, INITIALIZED, tool_call(1, "echo.once", message="hello"))
+    # The last line needs no end.
+    done = piped(new_home, messages + lines(request(2, "ping")).rstrip(), spelling)
+    assert (done.returncode, done.stderr) == (0, b"")
+    answers = read(done.stdout)
+    assert set(answers) == {0, 1, 2}
+    assert event_of(answers[1])["message"] == "hello"
+    state = json.loads(hubd("status", "--json", home=new_home).stdout)
+    assert daemons_of(new_home) == [state["pid"]]
+
+
+async def test_of_many_clients_at_once_one_starts_the_daemon_and_all_are_served(
+    new_home: Path,
+) -> None:
+    async def one() -> tuple[int | None, bytes, bytes]:
+        async with bridge(new_home) as client:
+            output, errors = await client.process.communicate(
+                lines(INITIALIZE, INITIALIZED, tool_call(1, "echo.once", message="hello"))
+            )
+            return client.process.returncode, output, errors
+
+    async with asyncio.timeout(3 * PATIENCE_SECONDS):
+        ended = await asyncio.gather(*(one() for _ in range(5)))
+    for status, output, errors in ended:
+        assert (status, errors) == (0, b"")
+        assert event_of(read(output)[1])["message"] == "hello"
+    assert len(daemons_of(new_home)) == 1
+
+
+def test_nothing_at_all_on_stdin_is_no_failure(daemon: Daemon) -> None:
+    done = piped(daemon.home, b"")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_it_works_on_files_as_on_pipes(daemon: Daemon, tmp_path: Path) -> None:
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(lines(INITIALIZE, INITIALIZED, request(1, "tools/list")))
+    with source.open("rb") as stdin, target.open("wb") as stdout:
+        subprocess.run(
+            [*HUBD, "--home", str(daemon.home), "mcp"],
+            stdin=stdin,
+            stdout=stdout,
+            timeout=PATIENCE_SECONDS,
+            env=environment(),
+            check=True,
+        )
+    assert len(read(target.read_bytes())[1]["result"]["tools"]) > 50
+
+
+async def test_pipes_that_do_not_block_work_as_well(daemon: Daemon) -> None:
+    # What a client of Node's may hand down.
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    try:
+        async with bridge(daemon.home, stdin=reading) as client:
+            os.write(writing, lines(INITIALIZE))
+            assert (await client.receive())["id"] == 0
+            os.write(writing, lines(INITIALIZED, request(1, "ping")))
+            assert (await client.receive())["id"] == 1
+            os.close(writing)
+            writing = -1
+            assert await client.status() == 0
+    finally:
+        os.close(reading)
+        if writing >= 0:
+            os.close(writing)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_without_stdin_or_stdout_it_says_so(daemon: Daemon, closed: str) -> None:
+    command = f'exec "$@" {closed}'
+    done = subprocess.run(
+        ["/bin/sh", "-c", command, "sh", *HUBD, "--home", str(daemon.home), "mcp"],
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 2
+    assert b"one of them is closed" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_what_a_plugin_prints_does_not_reach_the_client(daemon: Daemon) -> None:
+    done = piped(
+        daemon.home,
+        lines(INITIALIZE, INITIALIZED, tool_call(1, "porter.chatter"), request(2, "ping")),
+    )
+    assert b"stray" not in done.stdout
+    answers = read(done.stdout)
+    assert event_of(answers[1])["text"] == "done"
+    assert answers[2]["result"] == {}
+
+
+# Somebody dies.
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+async def test_the_end_of_the_daemon_is_the_end_of_the_bridge_and_it_says_why(
+    home: Path, tmp_path: Path, end: str
+) -> None:
+    with Daemon(home, *PLUGINS) as daemon:
+        async with bridge(home) as client:
+            await client.greet()
+            await client.send(
+                tool_call(1, "trouble.hang", marker=str(tmp_path / "marker")), request(2, "ping")
+            )
+            assert (await client.receive())["id"] == 2
+            await asyncio.to_thread(daemon.kill if end == "kill" else daemon.stop)
+            assert await client.status() == 5
+            said = await client.said()
+            assert "the daemon closed the connection" in said
+            assert len(said.splitlines()) == 2
+            # A daemon that could say something told the client that its call is lost.
+            answers = read(await client.rest())
+            assert set(answers) == (set() if end == "kill" else {1})
+
+
+async def test_a_daemon_that_dies_owing_answers_to_a_pipe_is_a_failure(
+    home: Path, tmp_path: Path
+) -> None:
+    with Daemon(home, *PLUGINS) as daemon:
+        async with bridge(home) as client:
+            await client.greet()
+            await client.send(
+                tool_call(1, "trouble.hang", marker=str(tmp_path / "marker")), request(2, "ping")
+            )
+            assert (await client.receive())["id"] == 2
+            client.hang_up()
+            await asyncio.to_thread(daemon.kill)
+            assert await client.status() == 5
+
+
+async def test_calls_end_with_a_bridge_that_is_killed(tmp_path: Path, waiting: Waiting) -> None:
+    async with bridge(tmp_path, command=bare(tmp_path)) as client:
+        await client.greet()
+        await client.send(tool_call(1, "waiting.wait"))
+        await reached(waiting.started)
+        client.process.kill()
+        await reached(waiting.cancelled)
+
+
+async def test_calls_end_with_a_client_that_dies(tmp_path: Path, waiting: Waiting) -> None:
+    reading, writing = os.pipe()
+    async with bridge(tmp_path, command=bare(tmp_path), stdout=writing) as client:
+        os.close(writing)
+        await client.send(INITIALIZE, INITIALIZED, tool_call(1, "waiting.wait"))
+        await reached(waiting.started)
+        # Both ends of a process close when it dies.
+        client.hang_up()
+        os.close(reading)
+        await reached(waiting.cancelled)
+        await client.status()
+
+
+async def test_a_client_that_has_said_all_still_gets_its_answer(
+    tmp_path: Path, waiting: Waiting, draining: asyncio.Event
+) -> None:
+    async with bridge(tmp_path, command=bare(tmp_path)) as client:
+        await client.greet()
+        await client.send(tool_call(1, "waiting.wait"))
+        await reached(waiting.started)
+        client.hang_up()
+        await reached(draining)
+        waiting.go_on.set()
+        assert event_of(await client.receive())["finished"] is True
+        assert await client.rest() == b""
+        assert await client.status() == 0
+        assert not waiting.cancelled.is_set()
+
+
+async def test_a_client_that_has_said_all_may_still_die(
+    tmp_path: Path, waiting: Waiting, draining: asyncio.Event
+) -> None:
+    async with bridge(tmp_path, command=bare(tmp_path)) as client:
+        await client.greet()
+        await client.send(tool_call(1, "waiting.wait"))
+        await reached(waiting.started)
+        client.hang_up()
+        await reached(draining)
+        client.process.kill()
+        await reached(waiting.cancelled)
+
+
+async def test_a_call_that_was_cancelled_keeps_nobody(tmp_path: Path, waiting: Waiting) -> None:
+    async with bridge(tmp_path, command=bare(tmp_path)) as client:
+        await client.greet()
+        await client.send(tool_call(1, "waiting.wait"))
+        await reached(waiting.started)
+        cancelled = {"method": "notifications/cancelled", "params": {"requestId": 1}}
+        await client.send({"jsonrpc": "2.0", **cancelled})
+        await reached(waiting.cancelled)
+        client.hang_up()
+        assert await client.rest() == b""
+        assert await client.status() == 0
+
+
+async def test_a_subscription_keeps_nobody(tmp_path: Path, waiting: Waiting) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    listen = request(1, "subscriptions/listen", notifications={"toolsListChanged": True})
+    listen["params"]["_meta"] = meta
+    async with bridge(tmp_path, command=bare(tmp_path)) as client:
+        await client.send(listen)
+        assert client.process.stdout is not None
+        accepted = json.loads(await client.process.stdout.readline())
+        assert accepted["method"] == "notifications/subscriptions/acknowledged"
+        client.hang_up()
+        read(await client.rest())
+        assert await client.status() == 0
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, -signal.SIGTERM), (2, 130)])
+async def test_a_signal_ends_it_without_a_word(daemon: Daemon, number: int, status: int) -> None:
+    async with bridge(daemon.home) as client:
+        await client.greet()
+        client.process.send_signal(number)
+        assert await client.status() == status
+        assert await client.said() == ""
+
+
+@pytest.mark.parametrize("ask", [True, False], ids=["while it writes", "while it waits"])
+async def test_a_reader_that_goes_away_ends_it_without_a_word(daemon: Daemon, ask: bool) -> None:
+    ours, theirs = socket.socketpair()
+    # Node's pipes are sockets.
+    with ours, theirs:
+        async with bridge(daemon.home, stdout=theirs) as client:
+            theirs.close()
+            await client.send(INITIALIZE, INITIALIZED)
+            assert await asyncio.to_thread(ours.recv, 1) == b"{"
+            ours.close()
+            if ask:
+                await client.send(request(1, "tools/list"))
+            assert await client.status() == 0
+            assert await client.said() == ""
+
+
+async def test_a_pipe_that_nobody_reads_any_more_ends_it_without_a_word(daemon: Daemon) -> None:
+    reading, writing = os.pipe()
+    async with bridge(daemon.home, stdout=writing) as client:
+        os.close(writing)
+        await client.send(INITIALIZE, INITIALIZED)
+        assert await asyncio.to_thread(os.read, reading, 1) == b"{"
+        os.close(reading)
+        await client.send(request(1, "tools/list"))
+        assert await client.status() == 0
+        assert await client.said() == ""
+
+
+# Lines that are no messages.
+
+BROKEN: dict[str, tuple[bytes, Any, int]] = {
+    "20 MB": (b'{"x": "' + b"y" * 20_000_000 + b'"}', None, INVALID_REQUEST),
+    "50 MB without JSON": (b"z" * 50_000_000, None, INVALID_REQUEST),
+    "broken JSON": (b'{"jsonrpc": "2.0", "id": 7, "method": ', None, PARSE_ERROR),
+    "words": (b"hello", None, PARSE_ERROR),
+    "invalid UTF-8": (b'{"jsonrpc": "2.0", "id": 7, "method": "\xff"}', None, PARSE_ERROR),
+    "NUL": (b"\0", None, PARSE_ERROR),
+    "NUL in a message": (b'{"jsonrpc": "2.0", "id": 7,\0 "method": "ping"}', None, PARSE_ERROR),
+    "100000 deep": (b"[" * 100_000, None, PARSE_ERROR),
+    "deep and whole": (b"[" * 100_000 + b"]" * 100_000, None, PARSE_ERROR),
+    "deep params": (
+        b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": '
+        + b"[" * 500
+        + b"]" * 500
+        + b"}}",
+        7,
+        INVALID_REQUEST,
+    ),
+    "half a character": (
+        b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": "\\ud800"}}',
+        7,
+        INVALID_REQUEST,
+    ),
+    "a batch": (b'[{"jsonrpc": "2.0", "id": 7, "method": "ping"}]', None, INVALID_REQUEST),
+    "a number": (b"42", None, INVALID_REQUEST),
+    "null": (b"null", None, INVALID_REQUEST),
+    "an object": (b"{}", None, INVALID_REQUEST),
+    "JSON-RPC 1": (
+        b'{"jsonrpc": "1.0", "id": "seven", "method": "ping"}',
+        "seven",
+        INVALID_REQUEST,
+    ),
+    "positional params": (
+        b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": [1]}',
+        7,
+        INVALID_REQUEST,
+    ),
+    "an endless number": (
+        b'{"jsonrpc": "2.0", "id": ' + b"7" * 10_000 + b', "method": "ping"}',
+        None,
+        PARSE_ERROR,
+    ),
+}
+
+
+async def test_every_line_that_is_no_message_is_refused_and_all_others_are_served(
+    daemon: Daemon,
+) -> None:
+    async with bridge(daemon.home) as client:
+        await client.greet()
+        for number, (name, (line, request_id, code)) in enumerate(BROKEN.items(), start=100):
+            await client.send(line + b"\n")
+            refusal = await client.receive()
+            assert (refusal["id"], refusal["error"]["code"]) == (request_id, code), name
+            assert (await client.ask(request(number, "ping")))["result"] == {}, name
+        client.hang_up()
+        assert await client.status() == 0
+        assert await client.said() == ""
+
+
+async def test_a_message_in_pieces_is_one_message(daemon: Daemon) -> None:
+    async with bridge(daemon.home) as client:
+        await client.greet()
+        first, second = (lines(request(number, "ping")) for number in (1, 2))
+        await client.send(first + second[:20])
+        assert (await client.receive())["id"] == 1
+        await client.send(b"\n\n".join([second[20:], b"\r\n", lines(request(3, "ping"))]))
+        assert [(await client.receive())["id"] for _ in range(2)] == [2, 3]
+
+
+def test_half_a_message_at_the_end_is_refused(daemon: Daemon) -> None:
+    whole = lines(INITIALIZE, INITIALIZED, request(1, "ping"))
+    done = piped(daemon.home, whole + lines(request(2, "ping"))[:30])
+    answers = read(done.stdout)
+    assert set(answers) == {0, 1, None}
+    assert answers[None]["error"]["code"] == PARSE_ERROR
+    assert done.returncode == 0
+
+
+def test_a_large_message_is_no_problem(daemon: Daemon) -> None:
+    text = "ä" * 2_000_000
+    messages = (INITIALIZE, INITIALIZED, tool_call(1, "echo.once", message=text))
+    answers = read(piped(daemon.home, lines(*messages)).stdout)
+    assert not answers[1]["result"]["isError"]
+
+
+# The byte that ends a conversation is not noise.
+NOISE = st.lists(
+    st.binary(max_size=200).map(lambda raw: raw.replace(b"\n", b"").replace(END, b"")), max_size=20
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(noise=NOISE)
+async def test_noise_is_answered_line_by_line_and_harms_nobody(
+    tmp_path_factory: pytest.TempPathFactory, noise: list[bytes]
+) -> None:
+    directory = tmp_path_factory.mktemp("noise")
+    async with serving(directory):
+        reader, writer = await asyncio.open_unix_connection(str(directory / "hub.mcp"))
+        writer.write(b"{}\n" + b"".join(line + b"\n" for line in noise))
+        writer.write(lines(INITIALIZE) + END + b"\n")
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            output = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    assert output.endswith(END)
+    answers = [json.loads(line) for line in output.removesuffix(END).splitlines()]
+    assert [answer["id"] for answer in answers if "result" in answer] == [0]
+    refused = [answer for answer in answers if "error" in answer]
+    assert len(refused) == len([line for line in noise if line.strip()])
+
+
+# Who is at the socket.
+
+
+@pytest.mark.parametrize("hello", [b"not JSON\n", b"[]\n", b"[" * 100_000 + b"\n", b"\xff\n", b""])
+async def test_a_stranger_at_the_socket_is_sent_away(tmp_path: Path, hello: bytes) -> None:
+    async with serving(tmp_path):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "hub.mcp"))
+        writer.write(hello)
+        writer.write_eof()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            refusal = json.loads(await reader.read())
+        assert refusal["error"]["message"] == "only `hubd mcp` speaks here"
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_stranger_who_says_nothing_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_stdio, "HELLO_SECONDS", 0.0)
+    async with serving(tmp_path):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "hub.mcp"))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert b"only `hubd mcp` speaks here" in await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_too_many_bridges_are_refused_and_told_why(
+    tmp_path: Path, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_stdio, "MAX_BRIDGES", 1)
+    async with bridge(tmp_path, command=bare(tmp_path)) as first:
+        await first.greet()
+        async with bridge(tmp_path, command=bare(tmp_path)) as second:
+            refusal = await second.receive()
+            assert "already" in refusal["error"]["message"]
+            assert await second.status() != 0
+        assert (await first.ask(request(1, "ping")))["result"] == {}
+
+
+# What a bridge brings along.
+
+
+async def offered(client: Bridge) -> set[str]:
+    """The namespaces of the tools that are listed."""
+    answer = await client.ask(request(50, "tools/list"))
+    return {tool["name"].partition(".")[0] for tool in answer["result"]["tools"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [(("--mcp-tools", "echo,health"), {}), ((), {"HUBD_MCP_TOOLS": "echo,health"})],
+    ids=["by option", "by variable"],
+)
+async def test_a_client_can_be_limited_to_some_namespaces(
+    daemon: Daemon, arguments: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    async with bridge(daemon.home, *arguments, env=environment(**variables)) as client:
+        await client.greet()
+        assert await offered(client) == {"echo", "health"}
+        called = await client.ask(tool_call(1, "echo.once", message="hello"))
+        assert event_of(called)["message"] == "hello"
+        refused = await client.ask(tool_call(2, "arbor.tree_create"))
+        assert refused["error"]["code"] == -32602
+
+
+async def test_what_is_meant_for_one_client_does_not_stay_with_the_daemon_it_starts(
+    new_home: Path,
+) -> None:
+    mine = environment(HUBD_MCP_TOOLS="echo", HUBD_SESSION_TOKEN="for-one-session")
+    async with bridge(new_home, env=mine) as client:
+        await client.greet()
+        assert await offered(client) == {"echo"}
+    [pid] = daemons_of(new_home)
+    assert b"for-one-session" not in Path(f"/proc/{pid}/environ").read_bytes()
+    async with bridge(new_home) as client:
+        await client.greet()
+        assert {"echo", "arbor"} <= await offered(client)
+
+
+async def test_a_method_learns_where_the_client_stands_and_the_log_does_not(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    cwd = tmp_path / "a place nobody logs"
+    cwd.mkdir()
+    mine = environment(GREETING="a-secret-greeting", HUBD_SESSION_TOKEN="a-secret-token")
+    async with bridge(daemon.home, env=mine, cwd=cwd) as client:
+        await client.greet()
+        caller = event_of(await client.ask(tool_call(1, "porter.describe")))
+        # And what goes wrong is logged.
+        await client.ask(tool_call(2, "trouble.raises"))
+        await client.send(b"garbage\n")
+        await client.receive()
+    del caller["type"]
+    assert caller == {
+        "cwd": str(cwd),
+        "greeting": "a-secret-greeting",
+        "token_in_env": False,
+        "transport": "mcp-stdio",
+        "name": "by hand",
+        "session_token": "a-secret-token",
+    }
+    log = Path(daemon.paths.log).read_text()
+    assert "a plugin's own mistake" in log
+    assert "secret" not in log
+    assert "nobody logs" not in log
+
+
+async def test_a_directory_that_is_gone_and_a_strange_environment_are_no_obstacle(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    cwd = tmp_path / "gone"
+    cwd.mkdir()
+    # The shell removes the directory it stands in before it becomes the bridge.
+    command = ("/bin/sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *HUBD, "--home")
+    strange = {**os.environb, **{os.fsencode(k): os.fsencode(v) for k, v in environment().items()}}
+    strange[b"GREETING"] = b"gr\xfc\xdf"
+    async with bridge(
+        daemon.home, command=(*command, str(daemon.home), "mcp"), env=strange, cwd=cwd
+    ) as client:
+        await client.greet()
+        caller = event_of(await client.ask(tool_call(1, "porter.describe")))
+        assert caller["cwd"] is None
+        assert caller["greeting"] == "grüß"
+        failed = await client.ask(tool_call(3, "porter.complain"))
+        assert failed["result"]["isError"] is True
+        assert (await client.ask(request(2, "ping")))["result"] == {}

@@ -1,0 +1,83 @@
+"""A client of the SDK's first major version, in a virtual environment that this test makes."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.mcp.seed import RENDER
+from tests.mcp.support import TRANSPORTS, Transport, connected
+from tests.support import HUBD, PATIENCE_SECONDS, Daemon, environment
+
+WANTED: Final = "1.30"
+# The whole of its dependencies, from a slow index.
+INSTALL_SECONDS: Final = 300
+
+# How pip says that it reaches no index, or one that has nothing.
+UNREACHABLE: Final = ("No matching distribution found", "ConnectionError", "Max retries exceeded")
+
+
+@pytest.fixture(scope="session")
+def old_python() -> str:
+    """The interpreter of an environment with the old SDK, kept for the next run.
+
+    Of several workers one makes it and the others wait.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hubd-tests")
+    cache.mkdir(parents=True, exist_ok=True)
+    number = ".".join(map(str, sys.version_info[:3]))
+    place = cache / f"mcp-{WANTED}-python-{number}"
+    python, complete = place / "bin" / "python", place / "complete"
+    with (cache / f"{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not complete.exists():
+            _run(sys.executable, "-m", "venv", "--clear", str(place))
+            _run(str(python), "-m", "pip", "install", "--retries", "1", f"mcp=={WANTED}.*")
+            complete.touch()
+    return str(python)
+
+
+def _run(*command: str) -> None:
+    outside = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=INSTALL_SECONDS, env=outside, check=False
+    )
+    if done.returncode and any(sign in done.stderr for sign in UNREACHABLE):
+        pytest.skip(f"NOT TESTED with mcp {WANTED}: no package index has it.\n{done.stderr}")
+    assert done.returncode == 0, done.stderr
+
+
+def by_old_client(python: str, *arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [python, "-m", "tests.fakes.old_mcp_client", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_SECONDS,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_an_old_client_lists_calls_and_reads_as_a_new_one_does(
+    daemon: Daemon, old_python: str, transport: Transport
+) -> None:
+    if transport == "http":
+        seen = by_old_client(old_python, "http", daemon.record["mcp_url"], daemon.token)
+    else:
+        seen = by_old_client(old_python, "stdio", *HUBD, "--home", str(daemon.home), "--stdio")
+    assert seen["sdk"].startswith(f"{WANTED}.")
+    assert seen["protocol"] == "2025-11-25"
+    assert seen["content"] == [{"type": "text", "text": RENDER}]
+    assert seen["is_error"] is False
+    assert seen["resource"] == RENDER
+    async with connected(daemon, transport, "2026-07-28") as client:
+        assert seen["tools"] == [tool.name for tool in (await client.list_tools()).tools]
