@@ -8,6 +8,7 @@ should a plugin hold up the event loop itself.
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
@@ -41,8 +42,9 @@ from hubd.wire.defaults import MCP_PORT, WS_PORT
 logger = logging.getLogger("hubd")
 
 LOOPBACK: Final = "127.0.0.1"
-# SIGTERM to exit, whatever plugins do. The orderly way down takes at most seven.
+# SIGTERM to exit, whatever plugins and clients do. Each step of the orderly way down is bounded.
 STOP_SECONDS: Final = 9.0
+OPEN_FILES: Final = 4096
 
 
 def run(settings: Settings, *, options: list[str], detached: bool) -> None:
@@ -63,6 +65,7 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
     instance.prepare_directories(settings.paths)
     try:
         with instance.exclusive(settings.paths):
+            _allow_many_files()
             log.set_up(Path(settings.paths.log), level=settings.log_level, to_stderr=not detached)
             asyncio.run(_Daemon(settings, options, detached=detached).serve())
     except OSError as error:
@@ -157,6 +160,14 @@ class _Daemon:
         # Not loop.add_signal_handler: that one needs a loop that still turns.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
+
+
+def _allow_many_files() -> None:
+    """All the connections that the transports admit, and the pipes of chats, must fit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _leave_the_terminal() -> None:

@@ -140,7 +140,11 @@ class Activation:
     async def changes(self, method: str, params: Mapping[str, Any]) -> AsyncIterator[None]:
         """Yield whenever a method would answer these params otherwise than before.
 
-        Asked for methods that are resources (`mcp={"resource": …}`). By default nothing changes.
+        The first `yield` says that changes are noticed from then on, and is none itself. Asked
+        for methods that are resources (`mcp={"resource": …}`). By default nothing changes.
+
+        Raises:
+            HubError: There is nothing under these params.
         """
         return
         yield  # makes this a generator
@@ -149,6 +153,7 @@ class Activation:
         """Add tools, resources and prompts that no method describes to the MCP server.
 
         Called once, when the first MCP client comes, with a `hubd.transport.mcp_registry.Registry`.
+        Import the MCP SDK in here, not above: a daemon without MCP clients does without it.
         """
 
     async def lifespan(self) -> AsyncIterator[None]:

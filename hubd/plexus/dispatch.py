@@ -198,6 +198,9 @@ def validate(spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
         model = spec.params.__pydantic_validator__.validate_json(to_json(params), strict=True)
     except ValidationError as error:
         raise _invalid(spec, error) from None
+    except PydanticSerializationError as error:
+        # A lone surrogate, say, which a plugin may have in a text.
+        raise InvalidParams(f"the params are no JSON: {error}") from None
     if spec.one_of:
         _check_one(spec.one_of, params)
     return {name: getattr(model, name) for name in spec.params.model_fields}

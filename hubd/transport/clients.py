@@ -45,13 +45,22 @@ class Clients:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let calls finish for a moment, cancel the rest, say goodbye. Bounded."""
+        """End all calls, say goodbye. Bounded."""
+        await self.end_calls()
+        for link in list(self._connected):
+            link.hang_up()
+
+    async def end_calls(self) -> None:
+        """Start no more calls, let those that run finish for a moment, cancel the rest. Bounded.
+
+        Once is enough: what did not end then is not waited for again.
+        """
+        if self.closing:
+            return
         self.closing = True
         for connection in self._connected.values():
             connection.stopping = True
         await self.calls.end()
-        for link in list(self._connected):
-            link.hang_up()
 
     def connect(
         self, link: Link, writer: FrameWriter, client: Client, *, trusts_context: bool

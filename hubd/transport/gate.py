@@ -8,7 +8,9 @@ from typing import Final, Protocol
 from urllib.parse import parse_qs
 
 # Any port: through a tunnel it is another one, and the name alone tells a rebound page.
-_OURS: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+_OURS: Final = re.compile(
+    r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Gate:
             given = _query_token(path)
         if given is None:
             return Refusal(401, "send the token of the token file as 'Authorization: Bearer …'")
-        if not hmac.compare_digest(given.encode(errors="replace"), self.token.encode()):
+        if not hmac.compare_digest(given.encode(errors="surrogatepass"), self.token.encode()):
             return Refusal(401, "this is not the token of this hub")
         return None
 

@@ -6,7 +6,6 @@ first client is there. Knows nothing of sockets; mcp_http.py and mcp_stdio.py do
 
 import asyncio
 import base64
-import binascii
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -44,7 +43,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from hubd import __version__
-from hubd.errors import HubError
+from hubd.errors import HandleNotSupported, HubError
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Change, Hub, did_you_mean
 from hubd.transport.clients import Clients
@@ -53,7 +52,7 @@ from hubd.transport.mcp_changes import Changes
 from hubd.transport.mcp_facts import FACTS, Facts, McpOptions, offered
 from hubd.transport.mcp_prompts import Prompts
 from hubd.transport.mcp_registry import Registry
-from hubd.transport.mcp_resources import MAX_COMPLETED, NoSuchResource, Resources, not_found
+from hubd.transport.mcp_resources import NoSuchResource, Resources, not_found
 from hubd.transport.mcp_spool import Spool
 from hubd.transport.mcp_tools import ToolList, all_methods, list_tools
 
@@ -62,6 +61,8 @@ log = logging.getLogger("hubd.transport")
 logging.getLogger("mcp").setLevel(logging.WARNING)
 
 PAGE: Final = 200
+# Tells our cursors from what somebody made up.
+_CURSOR_MARK: Final = b"after "
 # One user's clients; a session that is idle for half an hour ends by itself.
 MAX_SESSIONS: Final = 512
 
@@ -92,8 +93,8 @@ class HubMcp:
         self._tools: ToolList | None = None
         self._tools_hash = ""
         self._making_tools = asyncio.Lock()
-        # A change of the hub that clients have not been told of yet.
-        self._pending: set[Change] = set()
+        # What was left out of the tools, as the hub tells of it.
+        self._reported: list[tuple[str, str]] = []
         _extend(clients.hub, self._registry)
         self.server = _server(self, clients.hub.name)
         self.sessions = StreamableHTTPSessionManager(self.server, max_sessions=MAX_SESSIONS)
@@ -103,10 +104,12 @@ class HubMcp:
         """Serve for as long as the block lasts."""
         try:
             async with self.sessions.run():
-                with self._hub.listening(self._changed):
-                    yield
-                self._changes.close()
-                self._calls.close()
+                try:
+                    with self._hub.listening(self._changed):
+                        yield
+                finally:
+                    self._changes.close()
+                    self._calls.close()
         finally:
             self._spool.close()
 
@@ -120,20 +123,23 @@ class HubMcp:
     async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
         """`tools/list`."""
         facts, tools = self._facts(ctx), await self._current_tools()
-        found: list[Tool] = [tool for tool, _ in self._registry.tools.values()]
+        added = self._registry.tools.offered_to(facts.profile)
+        found: list[Tool] = [tool for tool, _ in added.values()]
         found += [
             entry.tool for entry in tools.tools.values() if offered(entry.namespace, facts.profile)
         ]
-        page, cursor = _page(sorted(found, key=lambda tool: tool.name), "name", params)
+        page, cursor = _page(found, "name", params)
         return ListToolsResult(tools=page, next_cursor=cursor)
 
     async def call_tool(
         self, ctx: Ctx, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         """`tools/call`."""
-        if params.name in self._registry.tools:
-            return await self._registry.tools[params.name][1](ctx, params)
+        # First the hub's: what has the name of one of them is then no longer among the others.
         facts, tools = self._facts(ctx), await self._current_tools()
+        added = self._registry.tools.offered_to(facts.profile)
+        if params.name in added:
+            return await added[params.name][1](ctx, params)
         tool = tools.find(params.name)
         if tool is None or not offered(tool.namespace, facts.profile):
             names = [
@@ -151,17 +157,21 @@ class HubMcp:
         self, ctx: Ctx, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         """`resources/list`."""
-        found = [resource for resource, _ in self._registry.resources.values()]
-        found += await self._resources.listed(self._facts(ctx))
-        page, cursor = _page(sorted(found, key=lambda entry: entry.uri), "uri", params)
+        facts = self._facts(ctx)
+        added = self._registry.resources.offered_to(facts.profile)
+        found = [resource for resource, _ in added.values()]
+        found += await self._resources.listed(facts)
+        page, cursor = _page(found, "uri", params)
         return ListResourcesResult(resources=page, next_cursor=cursor)
 
     async def list_templates(
         self, ctx: Ctx, params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
         """`resources/templates/list`."""
-        found = [template for template, _ in self._registry.templates.values()]
-        found += self._resources.templates(self._facts(ctx))
+        facts = self._facts(ctx)
+        added = self._registry.templates.offered_to(facts.profile)
+        found = [template for template, _ in added.values()]
+        found += self._resources.templates(facts)
         page, cursor = _page(found, "uri_template", params)
         return ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
 
@@ -169,10 +179,11 @@ class HubMcp:
         self, ctx: Ctx, params: ReadResourceRequestParams
     ) -> ReadResourceResult:
         """`resources/read`."""
-        uri = str(params.uri)
-        if uri in self._registry.resources:
-            return await self._registry.resources[uri][1](ctx, uri, {})
-        for pattern, (_, read) in self._registry.templates.items():
+        uri, profile = str(params.uri), self._facts(ctx).profile
+        added = self._registry.resources.offered_to(profile)
+        if uri in added:
+            return await added[uri][1](ctx, uri, {})
+        for pattern, (_, read) in self._registry.templates.offered_to(profile).items():
             values = UriTemplate.parse(pattern).match(uri)
             if values is not None:
                 return await read(ctx, uri, {name: str(value) for name, value in values.items()})
@@ -182,43 +193,47 @@ class HubMcp:
         except NoSuchResource:
             raise not_found(uri, "there is no such resource", modern=modern) from None
         except HubError as error:
-            if error.exit_code in (2, 3):
+            if _is_the_callers(error):
                 raise not_found(uri, error.message, modern=modern) from error
             raise _protocol_error(error) from error
 
     async def complete(self, ctx: Ctx, params: CompleteRequestParams) -> CompleteResult:
         """`completion/complete`."""
-        found: list[str] = []
-        ref = params.ref
-        if isinstance(ref, ResourceTemplateReference) and ref.uri not in self._registry.templates:
-            try:
-                found = await self._resources.complete(
-                    ref.uri, params.argument.name, params.argument.value, self._facts(ctx)
-                )
-            except NoSuchResource:
-                raise MCPError(INVALID_PARAMS, "no such template, or variable") from None
-        values = found[:MAX_COMPLETED]
+        ref, asked = params.ref, params.argument
+        if not isinstance(ref, ResourceTemplateReference) or ref.uri in self._registry.templates:
+            # Nobody but a person knows what goes into the blanks of a prompt.
+            return CompleteResult(completion=Completion(values=[], total=0, has_more=False))
+        try:
+            found = await self._resources.complete(
+                ref.uri, asked.name, asked.value, self._facts(ctx)
+            )
+        except NoSuchResource:
+            raise MCPError(INVALID_PARAMS, "no such template, or variable") from None
         return CompleteResult(
-            completion=Completion(values=values, has_more=len(found) > len(values))
+            completion=Completion(values=found.first, total=found.total, has_more=found.more)
         )
 
     async def list_prompts(
         self, ctx: Ctx, params: PaginatedRequestParams | None
     ) -> ListPromptsResult:
         """`prompts/list`."""
-        found = [prompt for prompt, _ in self._registry.prompts.values()]
-        found += await self._prompts.listed(self._facts(ctx))
-        page, cursor = _page(sorted(found, key=lambda prompt: prompt.name), "name", params)
+        facts = self._facts(ctx)
+        added = self._registry.prompts.offered_to(facts.profile)
+        found = [prompt for prompt, _ in added.values()]
+        found += await self._prompts.listed(facts)
+        page, cursor = _page(found, "name", params)
         return ListPromptsResult(prompts=page, next_cursor=cursor)
 
     async def get_prompt(
         self, ctx: Ctx, params: GetPromptRequestParams
     ) -> GetPromptResult | InputRequiredResult:
         """`prompts/get`."""
-        if params.name in self._registry.prompts:
-            return await self._registry.prompts[params.name][1](ctx, params)
+        facts = self._facts(ctx)
+        added = self._registry.prompts.offered_to(facts.profile)
+        if params.name in added:
+            return await added[params.name][1](ctx, params)
         try:
-            return await self._prompts.fill(params.name, params.arguments or {}, self._facts(ctx))
+            return await self._prompts.fill(params.name, params.arguments or {}, facts)
         except HubError as error:
             raise _protocol_error(error) from error
 
@@ -239,34 +254,33 @@ class HubMcp:
             if self._tools is None or self._tools_hash != wanted:
                 methods = all_methods(self._hub)
                 made = await asyncio.to_thread(list_tools, methods, self._options.separator)
-                for path, reason in made.refused.items():
-                    self._report(f"{path} as an MCP tool", reason)
+                self._report(
+                    [(f"{path} as an MCP tool", why) for path, why in made.refused.items()]
+                )
                 for name in [name for name in self._registry.tools if made.find(name)]:
                     del self._registry.tools[name]
-                    self._report(f"the MCP tool {name}", "a method of the hub has this name")
+                    _tell_of(self._hub, f"the MCP tool {name}", "a method of the hub has this name")
                 self._tools, self._tools_hash = made, wanted
             return self._tools
 
-    def _report(self, source: str, reason: str) -> None:
-        if (source, reason) not in self._hub.broken:
-            log.warning("%s was left out: %s", source, reason)
-            self._hub.broken.append((source, reason))
+    def _report(self, refused: list[tuple[str, str]]) -> None:
+        """Tell of each method that is no tool, for as long as it is there."""
+        for entry in self._reported:
+            if entry not in refused:
+                self._hub.broken.remove(entry)
+        for source, reason in refused:
+            _tell_of(self._hub, source, reason)
+        self._reported = refused
 
     def _changed(self, change: Change) -> None:
-        # A plugin with many children comes as many changes; clients are told once.
-        if not self._pending:
-            asyncio.get_running_loop().call_soon(self._tell)
-        self._pending.add(change)
-
-    def _tell(self) -> None:
-        if "tree" in self._pending:
+        # A plugin with many children comes as many changes; clients are told once of all.
+        if change == "tree":
             self._changes.tools_changed()
             self._changes.resources_changed()
             for uri in self._changes.watched():
                 if self._resources.depends_on_tree(uri):
                     self._changes.resource_updated(uri)
         self._changes.prompts_changed()
-        self._pending.clear()
 
 
 class _Server(Server[dict[str, Any]]):
@@ -316,30 +330,54 @@ def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:
 def _extend(hub: Hub, registry: Registry) -> None:
     for node in hub.root.walk():
         try:
-            node.activation.extend_mcp(registry)
-        except Exception as error:  # a plugin's; the others must not suffer
+            with registry.extended_by(node.path) as own:
+                node.activation.extend_mcp(own)
+        except (Exception, SystemExit) as error:  # a plugin's; the others must not suffer
             log.exception("%s could not extend MCP", node.path)
-            hub.broken.append((f"{node.path} as an extension of MCP", str(error)))
+            reason = (
+                error.message if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
+            )
+            _tell_of(hub, f"{node.path} as an extension of MCP", reason)
+
+
+def _tell_of(hub: Hub, source: str, reason: str) -> None:
+    """Report what was left out; once, since a server may be built again."""
+    if (source, reason) not in hub.broken:
+        log.warning("%s was left out: %s", source, reason)
+        hub.broken.append((source, reason))
 
 
 def _page(
     entries: Sequence[T], key: str, params: PaginatedRequestParams | None
 ) -> tuple[list[T], str | None]:
-    """The entries behind a cursor, which is the name of the last one that was sent."""
-    cursor = params.cursor if params is not None else None
-    start = 0
-    if cursor is not None:
-        names = [getattr(entry, key) for entry in entries]
-        try:
-            start = names.index(base64.urlsafe_b64decode(cursor.encode()).decode()) + 1
-        except (ValueError, binascii.Error):
-            raise MCPError(INVALID_PARAMS, "this cursor is none of ours, or too old") from None
-    page = list(entries[start : start + PAGE])
-    more = start + PAGE < len(entries)
-    last = str(getattr(page[-1], key)) if page else ""
-    return page, base64.urlsafe_b64encode(last.encode()).decode() if more else None
+    """The entries behind a cursor: those after the last one that was sent, which may be gone."""
+    ordered = sorted(entries, key=lambda entry: str(getattr(entry, key)))
+    if params is not None and params.cursor is not None:
+        last = _last_sent(params.cursor)
+        ordered = [entry for entry in ordered if str(getattr(entry, key)) > last]
+    page = ordered[:PAGE]
+    return page, _cursor(str(getattr(page[-1], key))) if len(ordered) > PAGE else None
+
+
+def _cursor(last: str) -> str:
+    return base64.urlsafe_b64encode(_CURSOR_MARK + last.encode()).decode()
+
+
+def _last_sent(cursor: str) -> str:
+    try:
+        decoded = base64.b64decode(cursor.encode(), b"-_", validate=True)
+        if decoded.startswith(_CURSOR_MARK):
+            return decoded.removeprefix(_CURSOR_MARK).decode()
+    except ValueError:
+        pass
+    raise MCPError(INVALID_PARAMS, "this cursor is none of ours")
+
+
+def _is_the_callers(error: HubError) -> bool:
+    """Whether the request is to blame: it names what is not there, or not for this connection."""
+    return error.exit_code in (2, 3, 4, 9) or isinstance(error, HandleNotSupported)
 
 
 def _protocol_error(error: HubError) -> MCPError:
-    code = INVALID_PARAMS if error.exit_code in (2, 3) else INTERNAL_ERROR
+    code = INVALID_PARAMS if _is_the_callers(error) else INTERNAL_ERROR
     return MCPError(code, error.message, data={"code": error.code, "hint": error.suggestion})

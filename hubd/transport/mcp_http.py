@@ -5,65 +5,82 @@ who may come in waits for the SDK.
 """
 
 import asyncio
+import importlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
+from pydantic_core import from_json
+
+from hubd.errors import Unavailable
 from hubd.transport.gate import Gate, Refusal
 from hubd.transport.mcp_facts import FACTS, SESSION_HEADER, Facts, read_profile
 from hubd.transport.mcp_lazy import LazyMcp
+from hubd.wire import jsonrpc
 from hubd.wire.context import Client, Context
 
 if TYPE_CHECKING:
-    import uvicorn
+    from hubd.transport.mcp_web import WebServer
 
-# It reports every start and stop; ours are in the log already.
-logging.getLogger("uvicorn").setLevel(logging.WARNING)
+log = logging.getLogger("hubd.transport")
+# It reports what clients do wrong as if we had.
+logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
 PATH: Final = "/mcp"
-# The head of a request, and how long a client may take to send it.
-MAX_HEAD_BYTES: Final = 64 * 1024
-HEAD_SECONDS: Final = 10.0
-# Between two requests on one connection.
-KEEP_ALIVE_SECONDS: Final = 60
-# File descriptors are for everybody.
-MAX_CONNECTIONS: Final = 512
-# How long answers under way may take once the daemon is asked to stop.
-GRACE_SECONDS: Final = 1
+# One message of a client, and how long it may take to send it.
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+BODY_SECONDS: Final = 60.0
+# At the end: how long answers to calls that were just ended may take to be written.
+ANSWER_SECONDS: Final = 0.3
+# What the end of the web server takes, when clients do not read.
+STOP_SECONDS: Final = 1.5
 
+Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 
 @asynccontextmanager
 async def serve_mcp_http(lazy: LazyMcp, gate: Gate, listener: socket.socket) -> AsyncIterator[None]:
-    """Answer on a socket that listens already."""
+    """Answer on a socket that listens already.
+
+    On leaving, clients get what can be had: running calls are ended and answered, streams of
+    changes end, and then connections are closed. Bounded.
+    """
     port = listener.getsockname()[1]
     own = frozenset(f"http://{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
     app = _App(lazy, replace(gate, allowed_origins=gate.allowed_origins | own))
-    task = asyncio.create_task(_serve(app, listener), name="MCP over HTTP")
+    web: asyncio.Future[WebServer] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(_serve(app, listener, web), name="MCP over HTTP")
     try:
         yield
     finally:
+        server = web.result() if web.done() else None
+        if server is not None:
+            server.close()
+        await lazy.clients.end_calls()
+        if server is not None:
+            await server.answered(ANSWER_SECONDS)
+        await lazy.end()
         task.cancel()
-        await asyncio.wait([task], timeout=GRACE_SECONDS + 0.5)
+        await asyncio.wait([task], timeout=STOP_SECONDS)
 
 
-async def _serve(app: "_App", listener: socket.socket) -> None:
-    await _first_connection(listener)
-    server = await asyncio.to_thread(_web_server, app)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+async def _serve(app: "_App", listener: socket.socket, ready: "asyncio.Future[WebServer]") -> None:
     try:
-        await asyncio.shield(serving)
-    except asyncio.CancelledError:
-        server.should_exit = True
-        await serving
-        raise
+        await _first_connection(listener)
+        module = await asyncio.to_thread(importlib.import_module, "hubd.transport.mcp_web")
+        async with module.web_server(app, listener) as server:
+            ready.set_result(server)
+            await asyncio.Event().wait()
+    except Exception:  # the rest of the daemon goes on, and nobody waits here in vain
+        log.exception("MCP over HTTP is not available")
+        listener.close()
 
 
 async def _first_connection(listener: socket.socket) -> None:
@@ -77,49 +94,6 @@ async def _first_connection(listener: socket.socket) -> None:
         loop.remove_reader(listener)
 
 
-def _web_server(app: "_App") -> "uvicorn.Server":
-    import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
-    class Protocol(H11Protocol):
-        """Hangs up on a client that does not finish the head of its first request."""
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._deadline = self.loop.call_later(HEAD_SECONDS, self._give_up)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._deadline.cancel()
-            super().connection_lost(exc)
-
-        def _give_up(self) -> None:
-            if self.cycle is None:
-                self.transport.abort()
-
-    class Server(uvicorn.Server):
-        """Leaves signals to the daemon."""
-
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-    return Server(
-        uvicorn.Config(
-            app,
-            http=Protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
-            limit_concurrency=MAX_CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-        )
-    )
-
-
 class _App:
     """The ASGI application."""
 
@@ -128,25 +102,50 @@ class _App:
         self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
         headers = _Headers(scope["headers"])
-        # Without the query: a token in a URL ends in somebody's history.
-        refusal = self._gate.check(scope["path"], headers)
-        if refusal is None and scope["path"] != PATH:
-            refusal = Refusal(404, f"MCP is at {PATH}")
+        refusal = self._refusal(scope["path"], headers)
         if refusal is not None:
             await _refuse(refusal, send)
             return
-        scope[FACTS] = self._facts(headers, scope["query_string"])
-        server = await self._lazy.server()
-        await server.sessions.handle_request(scope, receive, send)
+        body = await _read_body(receive)
+        if isinstance(body, Refusal):
+            await _refuse(body, send)
+        elif body is None:
+            return
+        elif scope["method"] == "POST" and (problem := _not_json(body)):
+            answer = jsonrpc.failure(None, jsonrpc.PARSE_ERROR, f"this is no JSON: {problem}")
+            await _send(400, answer, [(b"content-type", b"application/json")], send)
+        else:
+            scope[FACTS] = self._facts(headers, scope["query_string"])
+            try:
+                server = await self._lazy.server()
+            except Unavailable as error:
+                await _refuse(Refusal(503, error.message), send)
+                return
+            await server.sessions.handle_request(scope, _after(body, receive), send)
+
+    def _refusal(self, path: str, headers: "_Headers") -> Refusal | None:
+        """Why a request is not even read to its end, if there is a reason."""
+        # Without the path: a token in a URL ends in somebody's history.
+        refusal = self._gate.check("", headers)
+        if refusal is not None:
+            return refusal
+        if path != PATH:
+            return Refusal(404, f"MCP is at {PATH}")
+        lengths = headers.get_all("Content-Length")
+        if lengths and headers.get_all("Transfer-Encoding"):
+            # Two opinions on where it ends; whoever stands between us may hold the other one.
+            return Refusal(400, "send Content-Length or Transfer-Encoding, not both")
+        if lengths and int(lengths[0]) > MAX_BODY_BYTES:
+            return TOO_LARGE
+        return None
 
     def _facts(self, headers: "_Headers", query: bytes) -> Facts:
         tokens = headers.get_all(SESSION_HEADER)
         client = Client("mcp-http", session_token=tokens[0] if len(tokens) == 1 else None)
-        wanted = parse_qs(query.decode("latin-1")).get("tools")
-        profile = read_profile(",".join(wanted)) if wanted else None
+        # An empty list is a list: who asks for nothing is not given everything.
+        wanted = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("tools")
+        profile = read_profile(",".join(wanted)) if wanted is not None else None
         return Facts(client, Context(), self._lazy.options.narrowed(profile))
 
 
@@ -161,9 +160,61 @@ class _Headers:
         return [value.decode("latin-1") for name, value in self._pairs if name.lower() == wanted]
 
 
+TOO_LARGE: Final = Refusal(413, f"a message may not be longer than {MAX_BODY_BYTES} bytes")
+
+
+async def _read_body(receive: Receive) -> bytes | Refusal | None:
+    """The whole body; None when the client is gone before it came."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                body += message.get("body", b"")
+                if len(body) > MAX_BODY_BYTES:
+                    return TOO_LARGE
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        return Refusal(408, f"the request did not come to its end within {BODY_SECONDS:g} s")
+
+
+def _not_json(body: bytes) -> str | None:
+    """Why no method could take what is in a body; None if it is JSON as every client reads it.
+
+    The SDK's own reading of newer requests lets through what fails only where it is used: UTF-16,
+    lone surrogates, NaN, a thousand levels.
+    """
+    try:
+        from_json(body, allow_inf_nan=False, cache_strings=False)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _after(body: bytes, receive: Receive) -> Receive:
+    """A body that was read, and then whatever comes."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return first.pop() if first else await receive()
+
+    return replay
+
+
 async def _refuse(refusal: Refusal, send: Send) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
     if refusal.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="hubd"'))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": f"{refusal.message}\n".encode()})
+    if refusal.status in (400, 408):
+        # Where the next request would begin is not known. All others are read to their end.
+        headers.append((b"connection", b"close"))
+    await _send(refusal.status, f"{refusal.message}\n".encode(), headers, send)
+
+
+async def _send(status: int, body: bytes, headers: list[tuple[bytes, bytes]], send: Send) -> None:
+    headers = [*headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from hubd.errors import Unavailable
 from hubd.plexus.host import PlexusHost
 from hubd.transport.clients import Clients
 from hubd.transport.mcp_facts import McpOptions
@@ -45,6 +46,10 @@ class LazyMcp:
         trace: TracebackType | None,
     ) -> None:
         """End what was started. Bounded."""
+        await self.end()
+
+    async def end(self) -> None:
+        """End the server, and with it all streams of changes. Bounded."""
         self._stop.set()
         if self._task is not None:
             _, late = await asyncio.wait([self._task], timeout=STOP_SECONDS)
@@ -55,8 +60,11 @@ class LazyMcp:
         """The server, which the first caller waits for.
 
         Raises:
+            Unavailable: The daemon is stopping.
             Exception: It cannot be built; the next caller tries again.
         """
+        if self._stop.is_set():
+            raise Unavailable("the daemon is stopping")
         if self._ready is None:
             self._ready = asyncio.get_running_loop().create_future()
             # A task of its own, because the server must end in the task it began in.
@@ -73,12 +81,12 @@ class LazyMcp:
                 ready.set_result(server)
                 await self._stop.wait()
         except BaseException as error:  # whoever waits must learn of it
+            log.exception("the MCP server failed")
             if not ready.done():
-                self._ready = None
                 ready.set_exception(
                     error if isinstance(error, Exception) else RuntimeError(repr(error))
                 )
-            else:
-                log.exception("the MCP server ended")
             if not isinstance(error, Exception):
                 raise
+        finally:
+            self._ready = None

@@ -7,7 +7,7 @@ from typing import Final
 
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
-from hubd.errors import InvalidParams, NotFound
+from hubd.errors import ExecutionError, HubError, InvalidParams, NotFound
 from hubd.plexus.hub import Hub, Node
 from hubd.transport.mcp_facts import Facts, offered
 
@@ -25,10 +25,10 @@ class Prompts:
 
     async def listed(self, facts: Facts) -> list[Prompt]:
         """All of them, in the order of their names."""
-        found: list[Prompt] = []
-        for node in self._nodes(facts):
-            found += await _prompts_of(node)
-        return sorted(found, key=lambda prompt: prompt.name)
+        # At once: one that is slow does not add to another.
+        found = await asyncio.gather(*map(_prompts_of, self._nodes(facts)))
+        prompts = (prompt for offers in found for prompt in offers.values())
+        return sorted(prompts, key=lambda prompt: prompt.name)
 
     async def fill(self, name: str, arguments: Mapping[str, str], facts: Facts) -> GetPromptResult:
         """One of them, with its blanks filled.
@@ -41,38 +41,40 @@ class Prompts:
         for node in self._nodes(facts):
             # A prompt's own name may hold dots too.
             if name.startswith(f"{node.path}."):
-                for prompt in await _prompts_of(node):
-                    if prompt.name == name:
-                        _check(prompt, arguments)
-                        return await _fill(node, prompt, arguments)
-        raise NotFound(f"there is no prompt '{name}'")
+                prompt = (await _prompts_of(node)).get(name)
+                if prompt is not None:
+                    _check(prompt, arguments)
+                    return await _fill(node, prompt, arguments)
+        raise NotFound(f"there is no prompt '{name[:200]}'")
 
     def _nodes(self, facts: Facts) -> list[Node]:
         return [node for node in self._hub.root.walk() if offered(node.path, facts.profile)]
 
 
-async def _prompts_of(node: Node) -> list[Prompt]:
+async def _prompts_of(node: Node) -> dict[str, Prompt]:
+    """What a plugin offers, by name; nothing if it does so wrongly."""
     try:
         async with asyncio.timeout(OFFER_SECONDS):
             offers = await node.activation.offer_prompts()
+        prompts = [
+            Prompt(
+                name=f"{node.path}.{offer.name}",
+                description=offer.description or None,
+                arguments=[
+                    PromptArgument(
+                        name=argument.name,
+                        description=argument.description or None,
+                        required=argument.required,
+                    )
+                    for argument in offer.arguments
+                ],
+            )
+            for offer in offers
+        ]
     except Exception:  # a plugin's; the prompts of the others are still there
         log.exception("the prompts of %s are not known", node.path)
-        return []
-    return [
-        Prompt(
-            name=f"{node.path}.{offer.name}",
-            description=offer.description or None,
-            arguments=[
-                PromptArgument(
-                    name=argument.name,
-                    description=argument.description or None,
-                    required=argument.required,
-                )
-                for argument in offer.arguments
-            ],
-        )
-        for offer in offers
-    ]
+        return {}
+    return {prompt.name: prompt for prompt in prompts}
 
 
 def _check(prompt: Prompt, arguments: Mapping[str, str]) -> None:
@@ -82,16 +84,22 @@ def _check(prompt: Prompt, arguments: Mapping[str, str]) -> None:
             raise InvalidParams(f"'{name}' is missing", available=known)
     for name in arguments:
         if name not in known:
-            raise InvalidParams(f"{prompt.name} has no argument '{name}'", available=known)
+            raise InvalidParams(f"{prompt.name} has no argument '{name[:200]}'", available=known)
 
 
 async def _fill(node: Node, prompt: Prompt, arguments: Mapping[str, str]) -> GetPromptResult:
     name = prompt.name.removeprefix(f"{node.path}.")
-    messages = await node.activation.fill_prompt(name, arguments)
-    return GetPromptResult(
-        description=prompt.description,
-        messages=[
-            PromptMessage(role=message.role, content=TextContent(text=message.text))
-            for message in messages
-        ],
-    )
+    try:
+        messages = await node.activation.fill_prompt(name, arguments)
+        return GetPromptResult(
+            description=prompt.description,
+            messages=[
+                PromptMessage(role=message.role, content=TextContent(text=message.text))
+                for message in messages
+            ],
+        )
+    except HubError:
+        raise
+    except Exception as error:
+        log.exception("the prompt %s could not be filled", prompt.name)
+        raise ExecutionError(f"{type(error).__name__}: {error}") from error

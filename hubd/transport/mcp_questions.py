@@ -5,19 +5,26 @@ from typing import Any, Final
 
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
+from hubd.transport.mcp_results import printable
+
 # The one field of every form.
 FIELD: Final = "value"
 
 
-def form_of(question: Mapping[str, Any]) -> ElicitRequestFormParams | None:
-    """The form that asks it; None for what only the plugin's own client understands."""
+def form_of(question: Mapping[str, Any], problem: str = "") -> ElicitRequestFormParams | None:
+    """The form that asks it; None for what only the plugin's own client understands.
+
+    Args:
+        question: As the hub asks.
+        problem: What was wrong with the last answer.
+    """
     kind = question["type"]
     if kind == "confirm":
         field: dict[str, Any] = {"type": "boolean"}
     elif kind == "prompt":
         field = {"type": "string"}
         if "placeholder" in question:
-            field["description"] = question["placeholder"]
+            field["description"] = printable(question["placeholder"])
     elif kind == "select":
         choices = [
             {"const": option["value"], "title": _title(option)} for option in question["options"]
@@ -29,9 +36,11 @@ def form_of(question: Mapping[str, Any]) -> ElicitRequestFormParams | None:
     else:
         return None
     if "default" in question:
-        field["default"] = question["default"]
+        default = question["default"]
+        field["default"] = printable(default) if isinstance(default, str) else default
+    message = f"{question['message']} ({problem})" if problem else question["message"]
     return ElicitRequestFormParams(
-        message=question["message"],
+        message=printable(message),
         requested_schema={"type": "object", "properties": {FIELD: field}, "required": [FIELD]},
     )
 
@@ -50,4 +59,4 @@ def answer_of(question: Mapping[str, Any], result: ElicitResult) -> dict[str, An
 
 def _title(option: Mapping[str, Any]) -> str:
     description = option.get("description")
-    return f"{option['label']} – {description}" if description else str(option["label"])
+    return printable(f"{option['label']} – {description}" if description else option["label"])

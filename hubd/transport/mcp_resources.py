@@ -4,9 +4,10 @@ A method is one by its annotation: `mcp={"resource": {"tree": "tree_id"}}` on a 
 makes `plexus://notes/{tree}`, whose `tree` is the parameter `tree_id`.
 """
 
+import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,16 +21,15 @@ from mcp_types import (
     ResourceTemplate,
     TextResourceContents,
 )
-from pydantic_core import from_json
 
 from hubd.errors import HubError, by_code
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub, Node
 from hubd.transport.mcp_calls import ToolCalls
 from hubd.transport.mcp_facts import Facts, offered
-from hubd.transport.mcp_results import Collected, result_uri, text_of
+from hubd.transport.mcp_results import Collected, read_events, result_uri, text_of
 from hubd.transport.mcp_spool import Spool
-from hubd.wire.handle import InvalidHandle, parse
+from hubd.wire.handle import InvalidHandle, WireHandle, parse
 from hubd.wire.schema import MethodSchema
 from hubd.wire.values import listed_values
 
@@ -42,6 +42,8 @@ MAX_URI: Final = 16 * 1024
 MAX_LISTED: Final = 100
 # What the protocol allows in one answer to a completion.
 MAX_COMPLETED: Final = 100
+# A method that needs longer to list its values has listed those it has.
+LIST_SECONDS: Final = 5.0
 
 HANDLE: Final = "handle"
 SCHEMA: Final = "schema"
@@ -73,6 +75,16 @@ _TEMPLATES: Final = (
         mime_type="application/x-ndjson",
     ),
 )
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values for a variable of a template, as many as go into one answer."""
+
+    first: list[str]
+    # How many there are altogether, where that is known.
+    total: int | None
+    more: bool
 
 
 @dataclass(frozen=True)
@@ -136,7 +148,7 @@ class Resources:
                 description=node.activation.description,
                 mime_type="application/json",
             )
-            for node in self._hub.root.walk()
+            for node in self._nodes(facts)
         ]
         for entry in self._method_resources(facts):
             if len(entry.variables) == 1:
@@ -161,8 +173,11 @@ class Resources:
         """
         kind, rest, query = _split(uri)
         if kind == HANDLE:
-            params = {"handle": _handle_in(uri)}
-            return await self._read(uri, f"{self._hub.name}.resolve_handle", params, facts)
+            handle = _handle_in(uri)
+            # Asked of its owner, so that a connection reads what it is offered.
+            owner = self._hub.owner_of(handle)
+            params = {"handle": str(handle)}
+            return await self._read(uri, f"{owner.path}.resolve_handle", params, facts)
         if kind == SCHEMA:
             node = self._namespace(unquote(rest))
             return await self._read(uri, f"{node.path}.schema", {}, facts)
@@ -171,9 +186,7 @@ class Resources:
         entry, params = self._method_resource(kind, rest, facts)
         return await self._read(uri, entry.path, params, facts)
 
-    async def complete(
-        self, template: str, variable: str, beginning: str, facts: Facts
-    ) -> list[str]:
+    async def complete(self, template: str, variable: str, beginning: str, facts: Facts) -> Values:
         """Values for a variable of a template.
 
         Raises:
@@ -182,23 +195,33 @@ class Resources:
         if template == _TEMPLATES[0].uri_template and variable == "handle":
             values = [
                 f"{handle['plugin']}@{handle['version']}::{handle['method']}"
-                for node in self._hub.root.walk()
+                for node in self._nodes(facts)
                 for handle in node.schema["handles"]
             ]
         elif template == _TEMPLATES[1].uri_template and variable == "namespace":
-            values = [node.path for node in self._hub.root.walk()]
+            values = [node.path for node in self._nodes(facts)]
         elif template == _TEMPLATES[2].uri_template and variable in ("id", "from"):
-            return []  # who has a right to a result has been given its id
+            values = []  # who has a right to a result has been given its id
         else:
-            for entry in self._method_resources(facts):
-                if entry.template.uri_template == template and variable in entry.variables:
-                    parameter = entry.variables[variable]
-                    return await self._values(entry, parameter, beginning, MAX_COMPLETED)
-            raise NoSuchResource(template)
-        return [value for value in sorted(values) if value.startswith(beginning)]
+            return await self._complete_method(template, variable, beginning, facts)
+        fitting = [value for value in sorted(set(values)) if value.startswith(beginning)]
+        more = len(fitting) > MAX_COMPLETED
+        return Values(fitting[:MAX_COMPLETED], len(fitting), more)
+
+    async def _complete_method(
+        self, template: str, variable: str, beginning: str, facts: Facts
+    ) -> Values:
+        for entry in self._method_resources(facts):
+            if entry.template.uri_template == template and variable in entry.variables:
+                parameter = entry.variables[variable]
+                # One more than fits tells whether there are more; nobody counts them all.
+                found = await self._values(entry, parameter, beginning, MAX_COMPLETED + 1)
+                more = len(found) > MAX_COMPLETED
+                return Values(found[:MAX_COMPLETED], None if more else len(found), more)
+        raise NoSuchResource(template)
 
     async def watch(self, uri: str) -> AsyncGenerator[None, None]:
-        """Yield whenever a resource changes; ends at once for what never does."""
+        """Yield once when changes are noticed, then at each; ends at once for what never does."""
         facts = Facts.of_the_hub()
         try:
             kind, rest, _ = _split(uri)
@@ -224,15 +247,15 @@ class Resources:
         if collected.error is not None:
             collected.discard()
             raise _error(collected)
-        if collected.spooled is not None:
-            collected.spooled.close()
-            text, end = await self._spool.read(collected.spooled.id, 0)
+        if collected.spooled is None:
+            return _whole(uri, collected.inline)
+        collected.spooled.close()
+        text, end = await self._spool.read(collected.spooled.id, 0)
+        if end is not None:
             return _contents(uri, text, "application/x-ndjson", collected.spooled.id, end)
-        events = [from_json(event) for event in collected.inline]
-        text = text_of(events, collected.inline)
-        # A lone text stands for itself, and is then not the JSON it came as.
-        plain = len(events) == 1 and text != collected.inline[0].decode()
-        return _contents(uri, text, "text/plain" if plain else "application/json")
+        # More than a tool would show at once, but not more than goes into one answer here.
+        collected.discard()
+        return _whole(uri, text.encode().splitlines())
 
     async def _read_page(self, uri: str, result_id: str, query: str) -> ReadResourceResult:
         start = dict(parse_qsl(query)).get("from", "0")
@@ -244,12 +267,13 @@ class Resources:
     def _namespace(self, path: str) -> Node:
         return self._hub.find(path.split("."))
 
+    def _nodes(self, facts: Facts) -> list[Node]:
+        return [node for node in self._hub.root.walk() if offered(node.path, facts.profile)]
+
     def _method_resources(self, facts: Facts) -> list[MethodResource]:
         found = []
-        for node in self._hub.root.walk():
-            if node.path in _OWN or not offered(node.path, facts.profile):
-                continue
-            for method in node.schema["methods"]:
+        for node in self._nodes(facts):
+            for method in node.schema["methods"] if node.path not in _OWN else ():
                 variables = method.get("annotations", {}).get("mcp", {}).get("resource")
                 if isinstance(variables, dict) and variables:
                     found.append(MethodResource(node, method, variables))
@@ -275,7 +299,7 @@ class Resources:
             return []
         found: list[str] = []
         try:
-            async with self._host.call(lister) as events:
+            async with asyncio.timeout(LIST_SECONDS), self._host.call(lister) as events:
                 async for event in events:
                     values = listed_values(parameter, event)
                     found += [value for value in values if value.startswith(beginning)]
@@ -283,6 +307,8 @@ class Resources:
                         break
         except HubError as error:
             log.warning("%s does not list values for %s: %s", lister, entry.path, error.message)
+        except TimeoutError:
+            log.warning("%s took longer than %g s to list values", lister, LIST_SECONDS)
         return found[:limit]
 
 
@@ -303,15 +329,25 @@ def _split(uri: str) -> tuple[str, str, str]:
     return kind, rest, query
 
 
-def _handle_in(uri: str) -> str:
+def _handle_in(uri: str) -> WireHandle:
     """The handle of a URI: as it is, or with all its special characters escaped."""
     text = uri.removeprefix(f"{SCHEME}{HANDLE}/")
-    for candidate in (text, unquote(text)):
-        try:
-            return str(parse(candidate))
-        except InvalidHandle:
-            continue
-    raise NoSuchResource(uri)
+    try:
+        return parse(text)
+    except InvalidHandle:
+        pass
+    try:
+        return parse(unquote(text, errors="strict"))
+    except (InvalidHandle, UnicodeDecodeError):
+        raise NoSuchResource(uri) from None
+
+
+def _whole(uri: str, encoded: Sequence[bytes]) -> ReadResourceResult:
+    events = read_events(encoded)
+    text = text_of(events, encoded)
+    # A lone text stands for itself, and is then not the JSON it came as.
+    plain = len(events) == 1 and text != encoded[0].decode()
+    return _contents(uri, text, "text/plain" if plain else "application/json")
 
 
 def _contents(

@@ -3,13 +3,15 @@
 The text is that of seed 003: a lone `render` or string as it is, anything else as JSON.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
 from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
-from hubd.transport.mcp_spool import Spool, Spooled
+from hubd.errors import HubError
+from hubd.transport.mcp_spool import Spool, Spooled, too_large
 from hubd.wire.item import Error, Guidance
 
 # More than this does not go into a model's context at once; the rest is behind a link.
@@ -28,50 +30,76 @@ def result_uri(result_id: str, start: int = 0) -> str:
 class Collected:
     """The events of one call: the first ones here, and all of them in a file once they are many."""
 
-    def __init__(self, spool: Spool, inline_bytes: int = INLINE_BYTES) -> None:
+    def __init__(self, spool: Spool | None, inline_bytes: int = INLINE_BYTES) -> None:
         self.count = 0
         self.inline: list[bytes] = []
         # Everything, once it is more than goes inline.
         self.spooled: Spooled | None = None
         self.advice: list[Guidance] = []
         self.error: Error | None = None
+        # None for a result that cannot be in two places.
         self._spool = spool
         self._room = inline_bytes
+        # Set when nobody wants it any more.
+        self._discarded = False
 
     def add(self, content: bytes) -> None:
         """Take one event.
 
         Raises:
             Overloaded: The whole is larger than a result may be.
+            Unavailable: The disk is full.
         """
+        if self._discarded:
+            return
         self.count += 1
+        try:
+            self._add(content)
+        except HubError:
+            self.discard()
+            raise
+
+    def close(self) -> None:
+        """All events are there."""
+        if self.spooled is not None:
+            try:
+                self.spooled.close()
+            except HubError as error:
+                self.discard()
+                self.error = Error(b"", error.message, error.code, error.recoverable)
+
+    def discard(self) -> None:
+        """Nobody wants it any more."""
+        self._discarded = True
+        if self.spooled is not None and self._spool is not None:
+            self._spool.drop(self.spooled)
+            self.spooled = None
+
+    def _add(self, content: bytes) -> None:
         if self.spooled is None:
             self._room -= len(content)
             if self._room >= 0:
                 self.inline.append(content)
                 return
+            if self._spool is None:
+                raise too_large()
             self.spooled = self._spool.open()
             for line in self.inline:
                 self.spooled.add(line)
         self.spooled.add(content)
 
-    def discard(self) -> None:
-        """Nobody wants it any more."""
-        if self.spooled is not None:
-            self._spool.drop(self.spooled)
-            self.spooled = None
-
 
 def tool_result(collected: Collected, *, text_only: bool = False) -> CallToolResult:
     """The result of a tool."""
-    if collected.spooled is not None:
-        collected.spooled.close()
+    collected.close()
     if collected.error is not None:
         return _failure(collected, collected.error)
-    events: list[Any] = [from_json(event) for event in collected.inline]
-    content: list[ContentBlock] = [TextContent(text=text_of(events, collected.inline))]
+    events = read_events(collected.inline)
+    text = TextContent(text=text_of(events, collected.inline))
     if text_only:
-        return CallToolResult(content=content)
+        return CallToolResult(content=[text])
+    # Of one event that is too large there is nothing to show.
+    content: list[ContentBlock] = [text] if events or collected.spooled is None else []
     structured: dict[str, Any] = {
         "events": events,
         "count": collected.count,
@@ -89,8 +117,13 @@ def tool_result(collected: Collected, *, text_only: bool = False) -> CallToolRes
                 size=collected.spooled.size,
             )
         )
-    content += [TextContent(text=f"Note: {item.suggestion}") for item in collected.advice]
+    content += _notes(collected.advice)
     return CallToolResult(content=content, structured_content=structured)
+
+
+def read_events(encoded: Sequence[bytes]) -> list[Any]:
+    """Events as they are in JSON."""
+    return [_read(event) for event in encoded]
 
 
 def text_of(events: Sequence[Any], encoded: Sequence[bytes]) -> str:
@@ -105,31 +138,63 @@ def text_of(events: Sequence[Any], encoded: Sequence[bytes]) -> str:
     return f"[{b','.join(encoded).decode()}]"
 
 
+def printable(text: str) -> str:
+    """A text without halves of characters, which names of files may have and JSON may not."""
+    return text.encode(errors="replace").decode()
+
+
+def _read(event: bytes) -> Any:
+    try:
+        return from_json(event)
+    except ValueError:
+        # Other programs' JSON may have halves of characters, which the SDK could not send.
+        return json.loads(printable(json.dumps(json.loads(event), ensure_ascii=False)))
+
+
 def _failure(collected: Collected, error: Error) -> CallToolResult:
-    guidance = collected.advice[-1] if collected.advice else Guidance(b"", "", "", [])
+    # What was said before the error is advice too, but not on the error.
+    others = list(collected.advice)
+    own = bool(others) and others[-1].error_type == error.code
+    guidance = others.pop() if own else Guidance(b"", "", "", [])
     lines = [f"{error.code}: {error.message}"]
     if guidance.suggestion:
         lines.append(guidance.suggestion)
     if guidance.available:
         more = "…" if len(guidance.available) > MAX_NAMES else ""
         lines.append(f"Available: {', '.join(guidance.available[:MAX_NAMES])}{more}")
-    if collected.inline:
-        done = [from_json(event) for event in collected.inline]
-        lines.append(f"Before that:\n{text_of(done, collected.inline)}")
+    lines += [note.text for note in _notes(others)]
+    shown = _first(collected.inline)
+    if shown:
+        lines.append(f"Before that:\n{text_of(read_events(shown), shown)}")
     if collected.spooled is not None:
         lines.append(_remainder(collected, result_uri(collected.spooled.id)))
     problem = {
         "code": error.code,
-        "message": error.message,
+        "message": printable(error.message),
         "recoverable": error.recoverable,
-        "suggestion": guidance.suggestion,
-        "available": guidance.available,
+        "suggestion": printable(guidance.suggestion),
+        "available": [printable(name) for name in guidance.available],
     }
     return CallToolResult(
-        content=[TextContent(text="\n".join(lines))],
+        content=[TextContent(text=printable("\n".join(lines)))],
         is_error=True,
-        _meta={ERROR_META: from_json(to_json(problem))},
+        _meta={ERROR_META: problem},
     )
+
+
+def _first(encoded: Sequence[bytes]) -> list[bytes]:
+    """As many events as go inline."""
+    room, shown = INLINE_BYTES, []
+    for event in encoded:
+        room -= len(event)
+        if room < 0:
+            break
+        shown.append(event)
+    return shown
+
+
+def _notes(advice: Sequence[Guidance]) -> list[TextContent]:
+    return [TextContent(text=f"Note: {printable(item.suggestion)}") for item in advice]
 
 
 def _remainder(collected: Collected, uri: str) -> str:

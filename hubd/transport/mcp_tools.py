@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import unquote
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
@@ -20,9 +21,12 @@ from hubd.wire.schema import JsonSchema, MethodSchema
 MAX_NAME: Final = 50
 # What APIs of models accept as the name of a parameter.
 _PARAMETER: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-# Deeper than any type a person writes, and shallow enough for every reader of the schema.
-MAX_NESTING: Final = 100
+# Deeper than any type a person writes, and shallow enough for readers that recurse into it.
+MAX_NESTING: Final = 50
 MAX_SCHEMA_BYTES: Final = 256 * 1024
+
+# What the APIs of models refuse at the top of a schema, and what says nothing new there.
+_NOT_AT_THE_TOP: Final = ("oneOf", "anyOf", "allOf", "$schema")
 
 # What every result looks like, whatever the method: its events, or the first of them.
 _RESULT: Final[Mapping[str, JsonSchema]] = {
@@ -60,6 +64,8 @@ class ToolList:
 
     def find(self, name: str) -> HubTool | None:
         """The tool of this name, in either spelling."""
+        if name in self.refused:
+            return None  # not the one that has its name without dots
         return self.tools.get(name) or self.by_flat_name.get(_flat(name))
 
 
@@ -119,24 +125,31 @@ def _parameters(schema: JsonSchema) -> tuple[JsonSchema, str]:
 
     The APIs of models refuse alternatives at the top of a tool's schema.
     """
+    _check(schema)
     strange = [name for name in schema.get("properties", {}) if not _PARAMETER.fullmatch(name)]
     if strange:
-        raise Unfit(f"no API of a model takes a parameter called {strange[0]!r}")
-    plain = {name: part for name, part in schema.items() if name not in ("oneOf", "anyOf", "allOf")}
+        raise Unfit(f"no API of a model takes a parameter called {strange[0][:100]!r}")
+    plain = {name: part for name, part in schema.items() if name not in _NOT_AT_THE_TOP}
     plain["type"] = "object"
     plain.setdefault("properties", {})
-    _check(plain)
+    return plain, _advice(schema)
+
+
+def _advice(schema: JsonSchema) -> str:
+    """What the alternatives at the top of a method's parameters say, if it is a simple thing."""
     alternatives = [
-        name
+        part["required"][0]
         for part in schema.get("oneOf", [])
-        if isinstance(part, dict)
-        for name in part.get("required", [])
+        if isinstance(part, dict) and part.keys() == {"required"} and len(part["required"]) == 1
     ]
-    return plain, f"Give exactly one of {', '.join(alternatives)}." if alternatives else ""
+    if len(alternatives) < len(schema.get("oneOf", [])) or not alternatives:
+        return ""
+    return f"Give exactly one of {', '.join(alternatives)}."
 
 
 def _result(returns: JsonSchema) -> JsonSchema:
-    event = {name: part for name, part in returns.items() if name != "$defs"}
+    _check(returns)
+    event = {name: part for name, part in returns.items() if name not in ("$defs", "$schema")}
     schema: JsonSchema = {
         "type": "object",
         "properties": {"events": {"type": "array", "items": event}, **_RESULT},
@@ -145,7 +158,6 @@ def _result(returns: JsonSchema) -> JsonSchema:
     if "$defs" in returns:
         # A reference says where it leads from the top of the whole schema.
         schema["$defs"] = returns["$defs"]
-    _check(schema)
     return schema
 
 
@@ -156,9 +168,13 @@ def _check(schema: JsonSchema) -> None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise Unfit(f"its schema is no JSON Schema: {error.message[:200]}") from error
+    except RecursionError:
+        raise Unfit("its schema is nested too deep to be checked") from None
 
 
 def _check_shape(schema: JsonSchema) -> None:
+    definitions = schema.get("$defs")
+    known = definitions if isinstance(definitions, dict) else {}
     # Not recursive: the nesting is just what is in question.
     left: list[tuple[Any, int]] = [(schema, 0)]
     size = 0
@@ -171,21 +187,24 @@ def _check_shape(schema: JsonSchema) -> None:
             raise Unfit(f"its schema is larger than {MAX_SCHEMA_BYTES} bytes")
         if isinstance(part, dict):
             for name, below in part.items():
-                if name in ("$ref", "$dynamicRef") and isinstance(below, str):
-                    _check_reference(below, schema)
-                size += len(str(name))
+                if isinstance(below, str):
+                    _check_reference(name, below, known)
+                size += len(name)
                 left.append((below, depth + 1))
         elif isinstance(part, list):
             left.extend((below, depth + 1) for below in part)
 
 
-def _check_reference(reference: str, schema: JsonSchema) -> None:
-    """A reference must lead to a place within the schema: nobody fetches one for us."""
-    target: Any = schema
-    for step in (
-        reference.removeprefix("#").removeprefix("/").split("/") if reference != "#" else []
-    ):
-        name = step.replace("~1", "/").replace("~0", "~")
-        if not reference.startswith("#/") or not isinstance(target, dict) or name not in target:
-            raise Unfit(f"its schema refers to {reference[:100]!r}, which it does not contain")
-        target = target[name]
+def _check_reference(keyword: str, reference: str, known: Mapping[str, Any]) -> None:
+    """A reference must lead to a definition in the schema: nobody fetches one for us."""
+    if keyword in ("$ref", "$dynamicRef"):
+        name = unquote(reference.removeprefix("#/$defs/"))
+        if (
+            not reference.startswith("#/$defs/")
+            or "/" in name
+            or name.replace("~1", "/").replace("~0", "~") not in known
+        ):
+            raise Unfit(f"its schema refers to {reference[:100]!r}, which is not in its $defs")
+    elif keyword == "$id":
+        # It would say where references begin.
+        raise Unfit(f"its schema has an address of its own: {reference[:100]!r}")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from hubd.transport.clients import Clients
+from hubd.transport.clients import MAX_CLIENTS, Clients
 from hubd.transport.connection import Connection
 from hubd.transport.outbox import Outbox
 from hubd.wire import jsonrpc
@@ -21,7 +21,9 @@ async def serve_unix(clients: Clients, path: Path) -> AsyncIterator[None]:
     """
     path.unlink(missing_ok=True)  # noqa: ASYNC240 -- once, at start
     loop = asyncio.get_running_loop()
-    server = await loop.create_unix_server(lambda: _LineProtocol(clients), str(path))
+    server = await loop.create_unix_server(
+        lambda: _LineProtocol(clients), str(path), backlog=MAX_CLIENTS
+    )
     path.chmod(0o600)  # noqa: ASYNC240 -- once, at start
     try:
         yield

@@ -18,7 +18,7 @@ from websockets.http11 import Request
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
-from hubd.transport.clients import Clients
+from hubd.transport.clients import MAX_CLIENTS, Clients
 from hubd.transport.connection import Connection
 from hubd.transport.frames import Splitter, text_frame
 from hubd.transport.gate import Gate
@@ -42,7 +42,9 @@ async def serve_websocket(
 ) -> AsyncIterator[None]:
     """Accept clients on a socket that is bound already."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _WebSocket(clients, gate), sock=listener)
+    server = await loop.create_server(
+        lambda: _WebSocket(clients, gate), sock=listener, backlog=MAX_CLIENTS
+    )
     try:
         yield
     finally:

@@ -54,7 +54,9 @@ async def serving(
     """Serve a hub with these plugins over MCP, as the daemon does."""
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(hub_with(directory, *activations))
-        host = PlexusHost(hub)
+        # The one that the plugins have: questions are answered where they were asked.
+        host = activations[0].host if activations else PlexusHost(hub)
+        assert isinstance(host, PlexusHost)
         clients = await stack.enter_async_context(Clients(hub, host.questions))
         lazy = LazyMcp(clients, host, options or McpOptions(), directory / "results")
         await stack.enter_async_context(lazy)

@@ -281,3 +281,8 @@ async def test_a_parameter_that_is_null_was_not_given(tmp_path: Path) -> None:
     async with hub_with(tmp_path, Choosy()) as hub:
         error = await call_error(hub, "choosy.pick", name=None)
     assert error["message"] == "give exactly one of name, number"
+
+
+async def test_a_text_that_is_no_text_is_a_wrong_parameter(hub: Hub) -> None:
+    error = await call_error(hub, "plexus.search", query="\ud800")
+    assert error["code"] == "invalid_params"

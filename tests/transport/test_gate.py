@@ -81,6 +81,12 @@ def test_any_other_authorization_is_401(value: str) -> None:
     assert status(LOCKED, HOST, ("Authorization", value)) == 401
 
 
+def test_a_token_is_not_guessed_by_what_utf_8_cannot_carry() -> None:
+    odd = Gate("?" * 20)
+    assert status(odd, HOST, ("Authorization", "Bearer " + "\udcff" * 20)) == 401
+    assert status(odd, HOST, ("Authorization", "Bearer " + "?" * 20)) is None
+
+
 def test_two_authorizations_are_none() -> None:
     assert status(LOCKED, HOST, BEARER, BEARER) == 401
 
@@ -176,6 +182,12 @@ def test_our_own_names_are_ours_with_and_without_a_port(gate: Gate, name: str, p
         "::1",
         "[::1].evil.example",
         "ｌocalhost",
+        "localho\u017ft",
+        "localhost:\u0664\u0664\u0664\u0664",
+        "localhost:123456",
+        "localhost:",
+        "localhost\n",
+        "localhost.",
         "\udcff",
         "é" * 1000,
         "x" * 1_000_000,
@@ -209,3 +221,57 @@ def test_no_header_or_path_raises_and_none_of_them_opens(
     others = (("Origin", origin), ("Authorization", authorization))
     assert status(gate, HOST, *others, path=path) == 401
     assert status(gate, HOST, ("Origin", origin), path=path) == 401
+
+
+OUR_HOSTS = st.builds(
+    str.__add__,
+    st.sampled_from(["localhost", "127.0.0.1", "[::1]", "LOCALHOST"]),
+    st.one_of(st.just(""), st.integers(0, 65535).map(lambda port: f":{port}")),
+)
+TEXTS = st.text(st.characters(exclude_categories=["Cc"]), max_size=40)
+TOKENS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
+HOSTS = st.lists(st.one_of(OUR_HOSTS, TEXTS), max_size=2)
+ORIGINS = st.lists(st.one_of(st.sampled_from([PAGE, "null", f"{PAGE}.evil.example"]), TEXTS))
+
+
+@given(
+    token=st.none() | TOKENS,
+    given_token=st.none() | TOKENS | TEXTS,
+    hosts=HOSTS,
+    origins=ORIGINS.filter(lambda origins: len(origins) <= 2),
+    allowed=st.frozensets(st.sampled_from([PAGE, "null"])),
+    same=st.booleans(),
+)
+def test_who_comes_in_has_our_host_only_listed_origins_and_the_very_token(
+    token: str | None,
+    given_token: str | None,
+    hosts: list[str],
+    origins: list[str],
+    allowed: frozenset[str],
+    same: bool,
+) -> None:
+    if same:
+        given_token = token
+    pairs = [("Host", host) for host in hosts] + [("Origin", origin) for origin in origins]
+    if given_token is not None:
+        pairs.append(("Authorization", f"Bearer {given_token}"))
+    found = Gate(token, allowed).check("/", Headers(*pairs))
+    ours = len(hosts) == 1 and _is_ours(hosts[0])
+    may = token is None or (given_token is not None and given_token.strip() == token)
+    if not ours or not set(origins) <= allowed:
+        assert found is not None
+        assert found.status == 403
+    elif not may:
+        assert found is not None
+        assert found.status == 401
+    else:
+        assert found is None
+
+
+def _is_ours(host: str) -> bool:
+    """The rule once more, in other words."""
+    for name in ("localhost", "127.0.0.1", "[::1]"):
+        if host[: len(name)].lower() == name and host.isascii():
+            port = host[len(name) :]
+            return not port or (port[0] == ":" and port[1:].isdigit() and len(port) <= 6)
+    return False

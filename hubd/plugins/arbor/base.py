@@ -48,9 +48,9 @@ class ArborBase(Activation, version=VERSION):
         found = await tree.look_up(self.db, params["tree_id"])
         with self.db.waiters.waiting_for(tree.topic(found.key)) as written:
             while True:
+                yield
                 await written.wait()
                 written.clear()
-                yield
 
     async def _place(self, tree_id: str, node_id: UUID | None) -> tuple[TreeRow, Place]:
         found = await tree.look_up(self.db, tree_id)

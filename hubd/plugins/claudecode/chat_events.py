@@ -3,15 +3,22 @@
 They are written by mirror.py and live.py without these models; a test holds the two together.
 """
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from pydantic import ConfigDict
 
 from hubd.activation import Event
 from hubd.plugins.claudecode.events import Position
 from hubd.plugins.claudecode.handles import EventRef
 
+# What has a default is left out where that is all there is to say, and the schema says so.
+SPARSE: Final = ConfigDict(json_schema_serialization_defaults_required=False)
+
 
 class Durable(Event):
     """What all durable events have."""
+
+    model_config = SPARSE
 
     handle: EventRef
 
@@ -114,6 +121,8 @@ class Error(Durable):
 
 class BlockLive(Event):
     """What all live events have: which block of which message they are about."""
+
+    model_config = SPARSE
 
     block_index: int
     message_id: str

@@ -1,0 +1,161 @@
+"""Clients of a hub in this process, and what they are told without asking."""
+
+import asyncio
+import json
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp import Client, MCPDeprecationWarning
+from mcp.client.session import IncomingMessage
+from mcp.shared.message import SessionMessage
+
+from hubd.transport.mcp import HubMcp
+from tests.mcp.support import LEGACY, TOKEN, Era, Served, Transport, over_http
+from tests.support import PATIENCE_SECONDS
+
+# What the SDK calls the stream on which a session of the older protocol is told of changes.
+_STANDING = "_GET_stream"
+
+
+class Ears:
+    """What one client was told, in order: `tools`, `prompts`, `resources`, or the URI."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def take(self, message: IncomingMessage) -> None:
+        """For `Client(message_handler=…)`; what a stream of changes brings comes here as well."""
+        if isinstance(message, types.ToolListChangedNotification):
+            self.heard.append("tools")
+        elif isinstance(message, types.PromptListChangedNotification):
+            self.heard.append("prompts")
+        elif isinstance(message, types.ResourceListChangedNotification):
+            self.heard.append("resources")
+        elif isinstance(message, types.ResourceUpdatedNotification):
+            self.heard.append(message.params.uri)
+
+    async def hear(self, *wanted: str) -> None:
+        """Wait until all of these were said."""
+        await until(lambda: set(wanted) <= set(self.heard))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until it is true."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():  # noqa: ASYNC110 -- sockets and other tasks make it true
+            await asyncio.sleep(0)
+
+
+async def server_of(served: Served) -> HubMcp:
+    """The MCP server, to look into."""
+    return await served.lazy.server()
+
+
+def client_of(
+    served: Served, directory: Path, transport: Transport, era: Era, **options: Any
+) -> AbstractAsyncContextManager[Client]:
+    """The official client, connected to a hub in this process."""
+    if transport == "http":
+        return over_http(served.url, TOKEN, era, **options)
+    return over_socket(directory / "hub.mcp", era, **options)
+
+
+@asynccontextmanager
+async def over_socket(path: Path, era: Era, **options: Any) -> AsyncIterator[Client]:
+    """The official client on the socket to which `hubd mcp` carries messages."""
+    async with Client(_lines(path), mode=era, **options) as client:
+        yield client
+
+
+@asynccontextmanager
+async def listening(
+    served: Served,
+    directory: Path,
+    transport: Transport,
+    era: Era,
+    *,
+    lists: bool = True,
+    uris: tuple[str, ...] = (),
+) -> AsyncIterator[tuple[Client, Ears]]:
+    """A client that is told of changes, in the way of its era."""
+    ears = Ears()
+    sessions = (await server_of(served))._changes._sessions
+    # Those of clients that just left may still be there.
+    before, streams = set(sessions), standing_streams(served)
+    async with client_of(served, directory, transport, era, message_handler=ears.take) as client:
+        if era == LEGACY:
+            # What happens before a session can be told of it is in the lists it then asks for.
+            await until(lambda: bool(set(sessions) - before))
+            await until(lambda: transport != "http" or bool(standing_streams(served) - streams))
+            with deprecated():
+                for uri in uris:
+                    await client.subscribe_resource(uri)
+            yield client, ears
+        else:
+            async with client.listen(
+                tools_list_changed=lists,
+                prompts_list_changed=lists,
+                resources_list_changed=lists,
+                resource_subscriptions=uris,
+            ):
+                yield client, ears
+
+
+@contextmanager
+def deprecated() -> Iterator[None]:
+    """The SDK warns of what only the older protocol has."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MCPDeprecationWarning)
+        yield
+
+
+def standing_streams(served: Served) -> set[str]:
+    """The sessions of the older protocol that can be told of changes over HTTP."""
+    ready = served.lazy._ready
+    if ready is None or not ready.done():
+        return set()
+    sessions = ready.result().sessions._server_instances
+    return {name for name, session in sessions.items() if _STANDING in session._request_streams}
+
+
+@asynccontextmanager
+async def _lines(path: Path) -> AsyncIterator[Any]:
+    reader, writer = await asyncio.open_unix_connection(str(path), limit=64 * 1024 * 1024)
+    writer.write(json.dumps({"context": None, "session_token": None, "tools": None}).encode())
+    writer.write(b"\n")
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def take() -> None:
+        # Whoever closes the client need not wait for what is said to it.
+        with suppress(anyio.BrokenResourceError):
+            while (line := await reader.readline()).endswith(b"\n"):
+                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                await incoming.send(SessionMessage(message))
+        incoming.close()
+
+    async def give() -> None:
+        async with outgoing:
+            async for sent in outgoing:
+                line = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                writer.write(line.encode() + b"\n")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(take)
+        tasks.start_soon(give)
+        try:
+            yield read, write
+        finally:
+            tasks.cancel_scope.cancel()
+            writer.close()
+            incoming.close()

@@ -1,0 +1,551 @@
+"""Telling MCP clients what changed, in both eras and over both transports."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import MCPError
+
+from hubd.activation import Activation, Event, NotFound, method
+from hubd.plexus.host import PlexusHost
+from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.echo import EchoPlugin
+from hubd.plugins.solar import Solar
+from hubd.transport import mcp_changes
+from tests.mcp.ears import (
+    Ears,
+    client_of,
+    deprecated,
+    listening,
+    server_of,
+    until,
+)
+from tests.mcp.support import (
+    ERAS,
+    LEGACY,
+    MODERN,
+    TRANSPORTS,
+    Era,
+    Served,
+    Transport,
+    connected,
+    serving,
+)
+from tests.support import Daemon, call_events
+
+LISTS = ["tools", "resources", "prompts"]
+
+
+class Said(Event):
+    text: str
+
+
+class Extra(Activation, version="1.0.0"):
+    """Comes and goes."""
+
+    def __init__(self, name: str = "extra", *children: Activation) -> None:
+        self.namespace = name
+        self._children = children
+
+    def children(self) -> Iterable[Activation]:
+        return self._children
+
+    @method(read_only=True)
+    async def say(self, text: str) -> AsyncIterator[Said]:
+        """Say something."""
+        yield Said(text=text)
+
+
+class Weather(Activation, namespace="weather", version="1.0.0"):
+    """Changes when a test says so."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        # Cleared to hold up whoever begins to watch.
+        self.may_begin = asyncio.Event()
+        self.may_begin.set()
+        self.asked: list[str] = []
+        self.watched: list[str] = []
+        self.ended: list[str] = []
+
+    @method(read_only=True, mcp={"resource": {"place": "place"}})
+    async def now(self, place: str) -> AsyncIterator[Said]:
+        """How it is there."""
+        yield Said(text=f"fine in {place}")
+
+    async def changes(self, method: str, params: Mapping[str, Any]) -> AsyncIterator[None]:
+        place = params["place"]
+        self.asked.append(place)
+        await self.may_begin.wait()
+        if place == "nowhere":
+            raise NotFound("there is no such place")
+        if place == "broken":
+            raise RuntimeError("a plugin's own mistake")
+        self.watched.append(place)
+        try:
+            while True:
+                yield
+                await self.changed.wait()
+                self.changed.clear()
+        finally:
+            self.ended.append(place)
+
+
+def watching() -> list[str]:
+    """The tasks that wait for changes of resources."""
+    names = [task.get_name() for task in asyncio.all_tasks()]
+    return sorted(name for name in names if name.startswith("watch "))
+
+
+async def new_tree(served: Served) -> str:
+    [made] = await call_events(served.hub, "arbor.tree_create")
+    return str(made["tree_id"])
+
+
+async def grow(served: Served, tree: str, text: str = "a leaf") -> None:
+    await call_events(served.hub, "arbor.node_create_text", tree_id=tree, content=text)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_plugin_with_many_children_that_comes_or_goes_is_told_once(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    async with (
+        serving(tmp_path, EchoPlugin()) as served,
+        listening(served, tmp_path, transport, era) as (client, ears),
+    ):
+        before = [tool.name for tool in (await client.list_tools()).tools]
+        node = served.hub.attach(
+            Extra("extra", *(Extra(f"child{n}") for n in range(20))), PlexusHost(served.hub)
+        )
+        await ears.hear(*LISTS)
+        after = [tool.name for tool in (await client.list_tools()).tools]
+        assert len(after) == len(before) + 21
+        assert sorted(ears.heard) == sorted(LISTS)
+        served.hub.detach(node)
+        await until(lambda: len(ears.heard) >= 6)
+        assert [tool.name for tool in (await client.list_tools()).tools] == before
+        assert sorted(ears.heard) == sorted(2 * LISTS)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_client_of_the_newer_protocol_hears_only_what_it_asked_for(
+    tmp_path: Path, transport: Transport
+) -> None:
+    silent, ears = Ears(), Ears()
+    async with (
+        serving(tmp_path, EchoPlugin()) as served,
+        client_of(served, tmp_path, transport, MODERN, message_handler=silent.take) as other,
+        client_of(served, tmp_path, transport, MODERN, message_handler=ears.take) as client,
+        client.listen(prompts_list_changed=True),
+    ):
+        served.hub.attach(Extra(), PlexusHost(served.hub))
+        await ears.hear("prompts")
+        # An answer comes after all that was said before it.
+        await client.list_tools()
+        await other.list_tools()
+        assert ears.heard == ["prompts"]
+        assert silent.heard == []
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("era", ERAS)
+async def test_other_prompts_are_told_without_other_tools(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    async with (
+        serving(tmp_path, EchoPlugin()) as served,
+        listening(served, tmp_path, transport, era) as (client, ears),
+    ):
+        PlexusHost(served.hub).prompts_changed()
+        await ears.hear("prompts")
+        await client.list_tools()
+        assert ears.heard == ["prompts"]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("era", ERAS)
+async def test_sessions_that_ended_are_forgotten(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    async with serving(tmp_path, Arbor()) as served:
+        changes = (await server_of(served))._changes
+        tree = await new_tree(served)
+        for _ in range(10):
+            async with client_of(served, tmp_path, transport, era) as client:
+                await client.list_tools()
+                if era == LEGACY:
+                    with deprecated():
+                        await client.subscribe_resource(f"plexus://arbor/{tree}")
+                    assert len(changes._sessions) == 1
+                else:
+                    async with client.listen(resource_subscriptions=[f"plexus://arbor/{tree}"]):
+                        assert changes.watched() == [f"plexus://arbor/{tree}"]
+            await until(lambda: not changes._sessions and not changes.watched())
+        await until(lambda: not watching())
+
+
+async def test_a_session_that_never_says_it_is_ready_is_forgotten_as_well(tmp_path: Path) -> None:
+    async with serving(tmp_path, Arbor()) as served:
+        changes = (await server_of(served))._changes
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "hub.mcp"))
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        hello["clientInfo"] = {"name": "rude", "version": "1"}
+        for message in (
+            {},
+            {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+            {
+                "jsonrpc": "2.0",
+                "id": 2,
+                "method": "resources/subscribe",
+                "params": {"uri": f"plexus://arbor/{await new_tree(served)}"},
+            },
+        ):
+            writer.write(json.dumps(message).encode() + b"\n")
+        answers = [json.loads(await reader.readline()) for _ in range(2)]
+        assert sorted(answer["id"] for answer in answers) == [1, 2]
+        assert len(watching()) == 1
+        writer.close()
+        await until(lambda: not changes._sessions and not watching())
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_node_added_over_another_transport_is_told_to_who_watches_the_tree(
+    daemon: Daemon, transport: Transport, era: Era
+) -> None:
+    ears = Ears()
+    async with (
+        daemon.client() as other,
+        connected(daemon, transport, era, message_handler=ears.take) as client,
+    ):
+        made = await other.call("arbor.tree_create")
+        tree = made[0]["content"]["tree_id"]
+        uri = f"plexus://arbor/{tree}"
+        add = {"tree_id": tree, "content": "a leaf"}
+        if era == LEGACY:
+            with deprecated():
+                await client.subscribe_resource(uri)
+            # Over HTTP the session's stream may open later than this.
+            while uri not in ears.heard:
+                await other.call("arbor.node_create_text", add)
+        else:
+            async with client.listen(resource_subscriptions=[uri]):
+                await other.call("arbor.node_create_text", add)
+                await ears.hear(uri)
+        read = await client.read_resource(uri)
+        [content] = read.contents
+        assert isinstance(content, types.TextResourceContents)
+        assert "a leaf" in content.text
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_changes_right_after_the_subscription_is_told(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    async with serving(tmp_path, Arbor()) as served:
+        for _ in range(10):
+            uri = f"plexus://arbor/{await new_tree(served)}"
+            async with listening(served, tmp_path, transport, era, uris=(uri,)) as (_, ears):
+                # In the same breath, and it is the only change there will be.
+                await grow(served, uri.rpartition("/")[2])
+                await ears.hear(uri)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_subscription_is_answered_when_changes_are_noticed_and_not_before(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    weather = Weather()
+    weather.may_begin.clear()
+    begun = asyncio.Event()
+
+    async def watch(served: Served) -> None:
+        uris = ("plexus://weather/home",)
+        async with listening(served, tmp_path, transport, era, uris=uris) as (_, ears):
+            begun.set()
+            assert weather.watched == ["home"]
+            weather.changed.set()
+            await ears.hear(*uris)
+
+    async with (
+        serving(tmp_path, weather) as served,
+        client_of(served, tmp_path, transport, era) as other,
+        asyncio.TaskGroup() as tasks,
+    ):
+        tasks.create_task(watch(served))
+        await until(lambda: weather.asked == ["home"])
+        # Long enough for an answer to have come.
+        await other.list_tools()
+        assert not begun.is_set()
+        weather.may_begin.set()
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_plugin_that_does_not_begin_to_watch_holds_nobody_up(
+    tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_changes, "BEGIN_SECONDS", 0.05)
+    weather = Weather()
+    weather.may_begin.clear()
+    uri = "plexus://weather/home"
+    async with (
+        serving(tmp_path, weather) as served,
+        listening(served, tmp_path, "http", era, uris=(uri,)) as (_, ears),
+    ):
+        assert weather.watched == []
+        weather.may_begin.set()
+        await until(lambda: weather.watched == ["home"])
+        weather.changed.set()
+        await ears.hear(uri)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_burst_of_changes_is_told_once_and_the_last_of_them_is_not_lost(
+    tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resume = asyncio.Event()
+
+    async def pause(seconds: float) -> None:
+        assert seconds == mcp_changes.PAUSE_SECONDS
+        await resume.wait()
+
+    class Asyncio:
+        """The module with another `sleep`, so that the pause lasts as long as the test wants."""
+
+        sleep = staticmethod(pause)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(asyncio, name)
+
+    monkeypatch.setattr(mcp_changes, "asyncio", Asyncio())
+    async with serving(tmp_path, Arbor()) as served:
+        tree = await new_tree(served)
+        uri = f"plexus://arbor/{tree}"
+        async with listening(served, tmp_path, "http", era, uris=(uri,)) as (client, ears):
+            for n in range(50):
+                await grow(served, tree, str(n))
+            await ears.hear(uri)
+            await client.list_tools()
+            assert ears.heard == [uri]
+            resume.set()
+            await until(lambda: len(ears.heard) == 2)
+            await client.list_tools()
+            assert ears.heard == [uri, uri]
+
+
+async def test_unsubscribing_ends_the_watching_when_nobody_else_watches(tmp_path: Path) -> None:
+    weather = Weather()
+    uri = "plexus://weather/home"
+    async with (
+        serving(tmp_path, weather) as served,
+        client_of(served, tmp_path, "http", LEGACY) as one,
+        client_of(served, tmp_path, "stdio", LEGACY) as two,
+    ):
+        with deprecated():
+            for client in (one, two, one):
+                await client.subscribe_resource(uri)
+            assert weather.watched == ["home"]
+            await one.unsubscribe_resource(uri)
+            await one.unsubscribe_resource(uri)
+            assert len(watching()) == 1
+            await two.unsubscribe_resource(uri)
+        await until(lambda: weather.ended == ["home"])
+        assert watching() == []
+        assert (await server_of(served))._changes.watched() == []
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_after_unsubscribing_nothing_more_is_told(
+    tmp_path: Path, transport: Transport
+) -> None:
+    weather = Weather()
+    uris = ("plexus://weather/here", "plexus://weather/there")
+    async with (
+        serving(tmp_path, weather) as served,
+        listening(served, tmp_path, transport, LEGACY, uris=uris) as (client, ears),
+    ):
+        with deprecated():
+            await client.unsubscribe_resource(uris[0])
+        weather.changed.set()
+        await ears.hear(uris[1])
+        assert ears.heard == [uris[1]]
+
+
+async def test_one_client_may_watch_so_many_resources_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_changes, "MAX_WATCHED", 3)
+    weather = Weather()
+    uris = [f"plexus://weather/{n}" for n in range(4)]
+    async with serving(tmp_path, weather) as served:
+        async with client_of(served, tmp_path, "http", LEGACY) as client:
+            with deprecated():
+                for uri in uris[:3]:
+                    await client.subscribe_resource(uri)
+                with pytest.raises(MCPError, match="3 resources are watched already"):
+                    await client.subscribe_resource(uris[3])
+                # One that is watched already costs nothing.
+                await client.subscribe_resource(uris[0])
+                await client.unsubscribe_resource(uris[0])
+                await client.subscribe_resource(uris[3])
+        async with client_of(served, tmp_path, "http", MODERN) as client:
+            with pytest.raises(MCPError, match="at most 3 resources"):
+                async with client.listen(resource_subscriptions=uris):
+                    pass
+        await until(lambda: not watching())
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "plexus://weather/nowhere",
+        "plexus://weather/broken",
+        "plexus://weather/a/b",
+        "plexus://handle/echo@1.0.0::once:hi",
+        "plexus://result/none",
+        "plexus://nobody/x",
+        "https://example.com/",
+        "%%%",
+        "plexus://arbor/" + "x" * 20_000,
+    ],
+    ids=[
+        "nothing",
+        "broken",
+        "segments",
+        "handle",
+        "result",
+        "nobody",
+        "foreign",
+        "no-uri",
+        "long",
+    ],
+)
+async def test_watching_what_never_changes_or_is_not_there_is_harmless(
+    tmp_path: Path, era: Era, uri: str
+) -> None:
+    async with (
+        serving(tmp_path, Weather(), EchoPlugin()) as served,
+        listening(served, tmp_path, "http", era, uris=(uri,)) as (_, ears),
+    ):
+        assert watching() == []
+        served.hub.attach(Extra(), PlexusHost(served.hub))
+        await ears.hear("tools")
+        assert uri not in ears.heard
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_resource_that_came_later_is_watched_by_who_asks_again(
+    tmp_path: Path, era: Era
+) -> None:
+    async with serving(tmp_path, Arbor()) as served:
+        tree = await new_tree(served)
+        [line] = [event async for event in _export(served, tree)]
+        await call_events(served.hub, "arbor.tree_delete", tree_id=tree)
+        uri = f"plexus://arbor/{tree}"
+        async with (
+            listening(served, tmp_path, "stdio", era, uris=(uri,)),
+            client_of(served, tmp_path, "stdio", MODERN) as other,
+        ):
+            await other.call_tool("arbor.cleanup", {})
+            await other.call_tool("arbor.tree_import", {"data": line})
+            async with listening(served, tmp_path, "stdio", era, uris=(uri,)) as (_, ears):
+                await grow(served, tree)
+                await ears.hear(uri)
+
+
+async def _export(served: Served, tree: str) -> AsyncIterator[str]:
+    lines = await call_events(served.hub, "arbor.tree_export", tree_id=tree)
+    yield "\n".join(map(json.dumps, lines))
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_end_of_a_tree_is_told_to_who_watches_it(tmp_path: Path, era: Era) -> None:
+    async with serving(tmp_path, Arbor()) as served:
+        tree = await new_tree(served)
+        uri = f"plexus://arbor/{tree}"
+        async with listening(served, tmp_path, "http", era, uris=(uri,)) as (client, ears):
+            await call_events(served.hub, "arbor.tree_delete", tree_id=tree)
+            await ears.hear(uri)
+            with pytest.raises(MCPError):
+                await client.read_resource(uri)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_labels_and_removed_nodes_are_changes_of_a_tree(tmp_path: Path, era: Era) -> None:
+    async with serving(tmp_path, Arbor()) as served:
+        tree = await new_tree(served)
+        [node] = await call_events(
+            served.hub, "arbor.node_create_text", tree_id=tree, content="a leaf"
+        )
+        of = {"tree_id": tree, "node_id": node["node_id"]}
+        uri = f"plexus://arbor/{tree}"
+        async with listening(served, tmp_path, "http", era, uris=(uri,)) as (_, ears):
+            await call_events(served.hub, "arbor.node_label", **of, label="named")
+            await until(lambda: len(ears.heard) == 1)
+            await call_events(served.hub, "arbor.node_delete", **of)
+            await until(lambda: len(ears.heard) == 2)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_schemas_are_told_when_plugins_change(tmp_path: Path, era: Era) -> None:
+    uri = "plexus://schema/plexus"
+    async with (
+        serving(tmp_path, Solar()) as served,
+        listening(served, tmp_path, "http", era, uris=(uri,)) as (_, ears),
+    ):
+        PlexusHost(served.hub).prompts_changed()
+        await ears.hear("prompts")
+        assert uri not in ears.heard
+        served.hub.attach(Extra(), PlexusHost(served.hub))
+        await ears.hear(uri)
+
+
+async def test_a_client_that_does_not_read_is_not_told_the_same_over_and_over(
+    tmp_path: Path,
+) -> None:
+    async with (
+        serving(tmp_path, EchoPlugin()) as served,
+        listening(served, tmp_path, "http", LEGACY) as (_, ears),
+    ):
+        changes = (await server_of(served))._changes
+        [connection] = changes._sessions
+        outbound, free = connection.outbound, asyncio.Event()
+
+        class Stuck:
+            """A way out that takes nothing until it is free."""
+
+            async def notify(self, *message: Any) -> None:
+                await free.wait()
+                await outbound.notify(*message)
+
+        connection.outbound = Stuck()  # type: ignore[assignment]
+        for _ in range(100):
+            changes.tools_changed()
+            await asyncio.sleep(0)
+        assert len(changes._sending) <= 2
+        free.set()
+        await ears.hear("tools")
+        await until(lambda: not changes._sending)
+        assert ears.heard == ["tools"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_end_of_the_server_leaves_nothing_that_waits(tmp_path: Path, era: Era) -> None:
+    weather = Weather()
+    async with serving(tmp_path, weather) as served:
+        server = await server_of(served)
+        async with listening(served, tmp_path, "stdio", era, uris=("plexus://weather/home",)):
+            assert len(watching()) == 1
+            await served.lazy.__aexit__(None, None, None)
+            await until(lambda: weather.ended == ["home"])
+            server._changes.tools_changed()
+            assert not server._changes._sending

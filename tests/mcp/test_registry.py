@@ -1,0 +1,275 @@
+"""What plugins add to the MCP server besides their methods: what is refused, and who sees it."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    EmptyResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    Prompt,
+    PromptMessage,
+    ReadResourceResult,
+    RequestParams,
+    Resource,
+    ResourceTemplate,
+    TextContent,
+    TextResourceContents,
+    Tool,
+)
+
+from hubd.activation import Activation
+from hubd.errors import Conflict, HubError
+from hubd.plexus.hub import Hub
+from hubd.plugins.echo import EchoPlugin
+from hubd.transport.mcp_changes import Changes
+from hubd.transport.mcp_registry import Ctx, Registry
+from tests.mcp.support import ERAS, MODERN, TOKEN, Era, over_http, serving
+from tests.support import call_events
+
+Add = Callable[[Registry], None]
+
+
+async def _call(ctx: Ctx, params: CallToolRequestParams) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=f"added {params.name}")])
+
+
+async def _read(ctx: Ctx, uri: str, variables: dict[str, str]) -> ReadResourceResult:
+    return ReadResourceResult(contents=[TextResourceContents(uri=uri, text=str(variables))])
+
+
+async def _get(ctx: Ctx, params: GetPromptRequestParams) -> GetPromptResult:
+    return GetPromptResult(
+        messages=[PromptMessage(role="user", content=TextContent(text=params.name))]
+    )
+
+
+async def _handle(ctx: Ctx, params: RequestParams) -> EmptyResult:
+    return EmptyResult()
+
+
+def tool(name: str = "hammer", schema: Any = None, returns: Any = None) -> Add:
+    made = Tool(name=name, input_schema=schema or {"type": "object"}, output_schema=returns)
+    return lambda registry: registry.add_tool(made, _call)
+
+
+def resource(uri: str = "shed://door") -> Add:
+    return lambda registry: registry.add_resource(Resource(uri=uri, name="door"), _read)
+
+
+def template(pattern: str = "shed://shelf/{number}") -> Add:
+    made = ResourceTemplate(uri_template=pattern, name="shelf")
+    return lambda registry: registry.add_template(made, _read)
+
+
+def prompt(name: str = "build") -> Add:
+    return lambda registry: registry.add_prompt(Prompt(name=name), _get)
+
+
+def request(method: str = "shed/open") -> Add:
+    return lambda registry: registry.add_request(method, RequestParams, _handle)
+
+
+def in_turn(*steps: Add) -> Add:
+    def add(registry: Registry) -> None:
+        for step in steps:
+            step(registry)
+
+    return add
+
+
+def fail(registry: Registry) -> None:
+    raise RuntimeError("the shed burned down")
+
+
+def leave(registry: Registry) -> None:
+    raise SystemExit(3)
+
+
+EVERYTHING = in_turn(tool(), resource(), template(), prompt(), request())
+
+
+class Shed(Activation, version="1.0.0"):
+    """A plugin that adds what it is told to."""
+
+    def __init__(self, namespace: str, add: Add) -> None:
+        self.namespace = namespace
+        self._add = add
+
+    def extend_mcp(self, registry: Registry) -> None:
+        self._add(registry)
+
+
+async def _reported(hub: Hub) -> dict[str, str]:
+    """The plugins that the hub tells of as broken, with the reasons."""
+    events = await call_events(hub, "plexus.activations")
+    return {
+        event["source"]: event["reason"] for event in events if event["type"] == "broken_plugin"
+    }
+
+
+async def _tools(client: Client) -> list[str]:
+    return [entry.name for entry in (await client.list_tools()).tools]
+
+
+def _only(names: Sequence[str], *wanted: str) -> list[str]:
+    return [name for name in names if name in wanted]
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        pytest.param(tool(), id="tool"),
+        pytest.param(resource(), id="resource"),
+        pytest.param(template(), id="template"),
+        pytest.param(prompt(), id="prompt"),
+        pytest.param(request(), id="request"),
+    ],
+)
+def test_a_name_that_is_taken_is_refused(add: Add) -> None:
+    registry = Registry(Changes())
+    add(registry)
+    with pytest.raises(Conflict, match="is there already"):
+        add(registry)
+
+
+@pytest.mark.parametrize(
+    ("add", "reason"),
+    [
+        pytest.param(tool("ham mer"), "no name for a tool", id="space"),
+        pytest.param(tool("hämmer"), "no name for a tool", id="umlaut"),
+        pytest.param(tool(""), "no name for a tool", id="empty"),
+        pytest.param(tool("x" * 51), "no name for a tool", id="long"),
+        pytest.param(tool(schema={"properties": {}}), "inputSchema", id="no-type"),
+        pytest.param(tool(schema={"type": "array"}), "inputSchema", id="array"),
+        pytest.param(
+            tool(schema={"type": "object", "required": "x"}), "inputSchema", id="required"
+        ),
+        pytest.param(
+            tool(schema={"type": "object", "properties": {"x": {"type": "nonsense"}}}),
+            "no JSON Schema",
+            id="nonsense",
+        ),
+        pytest.param(tool(returns={"type": "array"}), "outputSchema", id="returns-array"),
+        pytest.param(
+            tool(returns={"type": "object", "minProperties": "x"}),
+            "no JSON Schema",
+            id="returns-nonsense",
+        ),
+        pytest.param(resource("door"), "scheme", id="no-scheme"),
+        pytest.param(template("{+anything}"), "scheme", id="matches-everything"),
+        pytest.param(template("shed:{+anything}"), "scheme", id="variable-first"),
+        pytest.param(template("shed://{unclosed"), "no template", id="unclosed"),
+        pytest.param(resource("plexus://schema/echo"), "is the hub's", id="hub-resource"),
+        pytest.param(template("PLEXUS:/{+all}"), "is the hub's", id="hub-template"),
+        pytest.param(prompt("echo.build"), "prompt of the namespace", id="dotted-prompt"),
+    ],
+)
+def test_what_clients_would_choke_on_or_take_for_the_hubs_is_refused(add: Add, reason: str) -> None:
+    registry = Registry(Changes())
+    with pytest.raises(HubError, match=reason):
+        add(registry)
+    assert not any((registry.tools, registry.resources, registry.templates, registry.prompts))
+
+
+async def test_no_request_that_the_hub_answers_itself_can_be_taken_over(tmp_path: Path) -> None:
+    async with serving(tmp_path, EchoPlugin()) as served:
+        answered = (await served.lazy.server()).server._request_handlers
+        assert "tools/call" in answered
+        for method in (*answered, "initialize"):
+            with pytest.raises(Conflict, match="itself"):
+                request(method)(Registry(Changes()))
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_plugin_that_fails_to_extend_mcp_is_reported_and_leaves_nothing_behind(
+    tmp_path: Path, era: Era
+) -> None:
+    broken = in_turn(EVERYTHING, fail)
+    sheds = (Shed("broken", broken), Shed("gone", in_turn(tool("saw"), leave)))
+    after = Shed("whole", in_turn(EVERYTHING, tool("nail")))
+    async with serving(tmp_path, EchoPlugin(), *sheds, after) as served:
+        async with over_http(served.url, TOKEN, era) as client:
+            assert _only(await _tools(client), "hammer", "nail", "saw") == ["hammer", "nail"]
+            result = await client.call_tool("hammer", {})
+            assert result.content == [TextContent(text="added hammer")]
+            assert not (await client.call_tool("echo.once", {"message": "x"})).is_error
+        assert await _reported(served.hub) == {
+            "broken as an extension of MCP": "RuntimeError: the shed burned down",
+            "gone as an extension of MCP": "SystemExit: 3",
+        }
+
+
+async def test_of_two_plugins_that_add_the_same_the_second_is_left_out_whole(
+    tmp_path: Path,
+) -> None:
+    first, second = Shed("first", tool()), Shed("second", in_turn(tool("nail"), tool()))
+    async with serving(tmp_path, first, second) as served:
+        async with over_http(served.url, TOKEN, MODERN) as client:
+            assert _only(await _tools(client), "hammer", "nail") == ["hammer"]
+        [(source, reason)] = (await _reported(served.hub)).items()
+        assert source == "second as an extension of MCP"
+        assert reason == "'hammer' is there already"
+
+
+@pytest.mark.parametrize("name", ["echo.once", "echo_once"])
+async def test_a_tool_with_the_name_of_a_method_never_takes_its_place(
+    tmp_path: Path, name: str
+) -> None:
+    async with serving(tmp_path, EchoPlugin(), Shed("shed", tool(name))) as served:
+        async with over_http(served.url, TOKEN, MODERN) as client:
+            # The very first request, before anybody asked for the list.
+            result = await client.call_tool(name, {"message": "hello"})
+            assert result.structured_content is not None
+            assert result.structured_content["events"][0]["message"] == "hello"
+            assert _only(await _tools(client), "echo.once", "echo_once") == ["echo.once"]
+        assert await _reported(served.hub) == {
+            f"the MCP tool {name}": "a method of the hub has this name"
+        }
+
+
+@asynccontextmanager
+async def _with_profile(directory: Path, namespace: str) -> AsyncIterator[Client]:
+    """A client that is offered one namespace, of a hub with `echo` and `shed`."""
+    async with (
+        serving(directory, EchoPlugin(), Shed("shed", EVERYTHING)) as served,
+        over_http(f"{served.url}?tools={namespace}", TOKEN, MODERN) as client,
+    ):
+        yield client
+
+
+async def test_a_profile_offers_what_plugins_of_its_namespaces_added(tmp_path: Path) -> None:
+    async with _with_profile(tmp_path, "shed") as client:
+        assert await _tools(client) == ["hammer"]
+        assert not (await client.call_tool("hammer", {})).is_error
+        assert [entry.name for entry in (await client.list_prompts()).prompts] == ["build"]
+        assert (await client.get_prompt("build")).messages
+        door = await client.read_resource("shed://door")
+        shelf = await client.read_resource("shed://shelf/7")
+        texts = [getattr(read.contents[0], "text", None) for read in (door, shelf)]
+        assert texts == ["{}", "{'number': '7'}"]
+
+
+async def test_a_profile_without_a_plugin_hides_all_that_the_plugin_added(tmp_path: Path) -> None:
+    async with _with_profile(tmp_path, "echo") as client:
+        assert _only(await _tools(client), "hammer", "echo.once") == ["echo.once"]
+        assert (await client.list_prompts()).prompts == []
+        listed = (await client.list_resources()).resources
+        assert _only([entry.uri for entry in listed], "shed://door") == []
+        templates = (await client.list_resource_templates()).resource_templates
+        patterns = [entry.uri_template for entry in templates]
+        assert _only(patterns, "shed://shelf/{number}") == []
+        with pytest.raises(MCPError, match="no tool 'hammer'"):
+            await client.call_tool("hammer", {})
+        with pytest.raises(MCPError, match="no prompt 'build'"):
+            await client.get_prompt("build")
+        for uri in ("shed://door", "shed://shelf/7"):
+            with pytest.raises(MCPError, match="no such resource"):
+                await client.read_resource(uri)
