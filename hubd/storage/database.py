@@ -279,7 +279,7 @@ class Database:
                 job.future.set_exception(job.error)
             else:
                 job.future.set_result(job.result)
-        for topic in topics:
+        for topic in dict.fromkeys(topics):
             self.waiters.wake(topic)
 
 

@@ -5,13 +5,13 @@ first client is there. Knows nothing of sockets; mcp_http.py and mcp_stdio.py do
 """
 
 import asyncio
-import base64
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+import secrets
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from mcp.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
@@ -50,6 +50,7 @@ from hubd.transport.clients import Clients
 from hubd.transport.mcp_calls import Ctx, ToolCalls
 from hubd.transport.mcp_changes import Changes
 from hubd.transport.mcp_facts import FACTS, Facts, McpOptions, offered
+from hubd.transport.mcp_pages import page_of
 from hubd.transport.mcp_prompts import Prompts
 from hubd.transport.mcp_registry import Registry
 from hubd.transport.mcp_resources import NoSuchResource, Resources, not_found
@@ -60,23 +61,18 @@ log = logging.getLogger("hubd.transport")
 # The SDK reports every session with its id.
 logging.getLogger("mcp").setLevel(logging.WARNING)
 
-PAGE: Final = 200
-# Tells our cursors from what somebody made up.
-_CURSOR_MARK: Final = b"after "
 # One user's clients; a session that is idle for half an hour ends by itself.
 MAX_SESSIONS: Final = 512
 
 INSTRUCTIONS: Final = """\
-Every method of the hub is a tool named namespace.method. plexus.search finds methods by words, \
-plexus.activations lists what there is. A text such as cone@1.0.0::chat:… is a handle: \
-plexus.resolve_handle tells what it points at, and so does the resource plexus://handle/<handle>. \
+Every method of the hub is a tool named namespace.method. {name}.search finds methods by words, \
+{name}.activations lists what there is. A text such as cone@1.0.0::chat:… is a handle: \
+{name}.resolve_handle tells what it points at, and so does the resource plexus://handle/<handle>. \
 A result with truncated=true can be read whole under its resource."""
-
-T = TypeVar("T")
 
 
 class HubMcp:
-    """The MCP server of one hub. Made by `serve`."""
+    """The MCP server of one hub. Serves while `running` is entered."""
 
     def __init__(
         self, clients: Clients, host: PlexusHost, options: McpOptions, results: Path
@@ -128,7 +124,7 @@ class HubMcp:
         found += [
             entry.tool for entry in tools.tools.values() if offered(entry.namespace, facts.profile)
         ]
-        page, cursor = _page(found, "name", params)
+        page, cursor = page_of(found, "name", params)
         return ListToolsResult(tools=page, next_cursor=cursor)
 
     async def call_tool(
@@ -161,7 +157,7 @@ class HubMcp:
         added = self._registry.resources.offered_to(facts.profile)
         found = [resource for resource, _ in added.values()]
         found += await self._resources.listed(facts)
-        page, cursor = _page(found, "uri", params)
+        page, cursor = page_of(found, "uri", params)
         return ListResourcesResult(resources=page, next_cursor=cursor)
 
     async def list_templates(
@@ -172,7 +168,7 @@ class HubMcp:
         added = self._registry.templates.offered_to(facts.profile)
         found = [template for template, _ in added.values()]
         found += self._resources.templates(facts)
-        page, cursor = _page(found, "uri_template", params)
+        page, cursor = page_of(found, "uri_template", params)
         return ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
 
     async def read_resource(
@@ -221,7 +217,7 @@ class HubMcp:
         added = self._registry.prompts.offered_to(facts.profile)
         found = [prompt for prompt, _ in added.values()]
         found += await self._prompts.listed(facts)
-        page, cursor = _page(found, "name", params)
+        page, cursor = page_of(found, "name", params)
         return ListPromptsResult(prompts=page, next_cursor=cursor)
 
     async def get_prompt(
@@ -236,6 +232,10 @@ class HubMcp:
             return await self._prompts.fill(params.name, params.arguments or {}, facts)
         except HubError as error:
             raise _protocol_error(error) from error
+
+    def session_of(self, ctx: Ctx) -> str | None:
+        """For which session a request speaks, if it says so."""
+        return self._facts(ctx).client.session_token
 
     def _facts(self, ctx: Ctx) -> Facts:
         """What is known of the connection a request came by, its client's name included."""
@@ -304,7 +304,7 @@ def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:
         name,
         version=__version__,
         title="hubd",
-        instructions=INSTRUCTIONS,
+        instructions=INSTRUCTIONS.format(name=name),
         get_tool_input_schema=hub.input_schema,
         on_list_tools=hub.list_tools,
         on_call_tool=hub.call_tool,
@@ -319,9 +319,9 @@ def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:
         on_completion=hub.complete,
     )
     server.middleware.append(hub._changes.middleware)
-    server.middleware.append(
-        RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=name)
-    )
+    # What was asked of one session is not answered by another.
+    sealed = RequestStateSecurity(keys=[secrets.token_bytes(32)], bind_principal=hub.session_of)
+    server.middleware.append(RequestStateBoundary(sealed, default_audience=name))
     for method, (params, handle) in hub._registry.requests.items():
         server.add_request_handler(method, params, handle)
     return server
@@ -345,32 +345,6 @@ def _tell_of(hub: Hub, source: str, reason: str) -> None:
     if (source, reason) not in hub.broken:
         log.warning("%s was left out: %s", source, reason)
         hub.broken.append((source, reason))
-
-
-def _page(
-    entries: Sequence[T], key: str, params: PaginatedRequestParams | None
-) -> tuple[list[T], str | None]:
-    """The entries behind a cursor: those after the last one that was sent, which may be gone."""
-    ordered = sorted(entries, key=lambda entry: str(getattr(entry, key)))
-    if params is not None and params.cursor is not None:
-        last = _last_sent(params.cursor)
-        ordered = [entry for entry in ordered if str(getattr(entry, key)) > last]
-    page = ordered[:PAGE]
-    return page, _cursor(str(getattr(page[-1], key))) if len(ordered) > PAGE else None
-
-
-def _cursor(last: str) -> str:
-    return base64.urlsafe_b64encode(_CURSOR_MARK + last.encode()).decode()
-
-
-def _last_sent(cursor: str) -> str:
-    try:
-        decoded = base64.b64decode(cursor.encode(), b"-_", validate=True)
-        if decoded.startswith(_CURSOR_MARK):
-            return decoded.removeprefix(_CURSOR_MARK).decode()
-    except ValueError:
-        pass
-    raise MCPError(INVALID_PARAMS, "this cursor is none of ours")
 
 
 def _is_the_callers(error: HubError) -> bool:

@@ -19,6 +19,8 @@ from hubd.wire.schema import JsonSchema, MethodSchema
 
 # Clients put `mcp__plexus__` in front, and the APIs of models take 64 characters.
 MAX_NAME: Final = 50
+# No dots: those are for paths.
+_OWN_NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}")
 # What APIs of models accept as the name of a parameter.
 _PARAMETER: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # Deeper than any type a person writes, and shallow enough for readers that recurse into it.
@@ -44,7 +46,8 @@ class Unfit(Exception):
 class HubTool:
     """One method as a tool."""
 
-    # The hub's path of the method; the name of the tool is the same, or has `_` for `.`.
+    # The hub's path of the method. The name of the tool is the same, or has `_` for `.`, or is
+    # the one that the method gives itself for MCP.
     path: str
     namespace: str
     tool: Tool
@@ -80,27 +83,36 @@ def list_tools(methods: Iterable[tuple[str, MethodSchema]], separator: str = "."
     tools: dict[str, HubTool] = {}
     flat: dict[str, HubTool] = {}
     refused: dict[str, str] = {}
-    for namespace, method in methods:
+    # Those with a name of their own last: none of them takes the name that is another's path.
+    for namespace, method in sorted(methods, key=lambda pair: _own_name(pair[1]) is not None):
         path = f"{namespace}.{method['name']}"
-        taken = flat.get(_flat(path))
+        own_name = _own_name(method)
+        flat_name = _flat(path) if own_name is None else str(own_name)
         try:
-            if taken is not None:
-                raise Unfit(f"without its dots its name is that of {taken.path}")
-            tool = _tool(path, method, separator)
+            if own_name is not None and not _OWN_NAME.fullmatch(str(own_name)):
+                raise Unfit(f"its name for MCP is not 1 to {MAX_NAME} letters, digits, '_' or '-'")
+            if flat_name in flat:
+                raise Unfit(f"without its dots its name is that of {flat[flat_name].path}")
+            tool = _tool(path if own_name is None else flat_name, method, separator)
         except Unfit as error:
             refused[path] = str(error)
             continue
         text_only = bool(method.get("annotations", {}).get("mcp", {}).get("text_only"))
-        tools[tool.name] = flat[_flat(path)] = HubTool(path, namespace, tool, text_only)
+        tools[tool.name] = flat[flat_name] = HubTool(path, namespace, tool, text_only)
     return ToolList(tools, flat, refused)
+
+
+def _own_name(method: MethodSchema) -> object:
+    """How a method wants to be called over MCP, if not by its path."""
+    return method.get("annotations", {}).get("mcp", {}).get("name")
 
 
 def _flat(name: str) -> str:
     return name.replace(".", "_")
 
 
-def _tool(path: str, method: MethodSchema, separator: str) -> Tool:
-    if len(path) > MAX_NAME:
+def _tool(name: str, method: MethodSchema, separator: str) -> Tool:
+    if len(name) > MAX_NAME:
         raise Unfit(f"its name is longer than the {MAX_NAME} characters that clients take")
     hints = method.get("annotations", {})
     text_only = hints.get("mcp", {}).get("text_only")
@@ -109,7 +121,7 @@ def _tool(path: str, method: MethodSchema, separator: str) -> Tool:
         part for part in (method["description"], method.get("long_description"), advice) if part
     )
     return Tool(
-        name=path if separator == "." else path.replace(".", separator),
+        name=name if separator == "." else name.replace(".", separator),
         description=description,
         input_schema=parameters,
         output_schema=None if text_only else _result(method["returns"]),

@@ -10,8 +10,7 @@ from mcp import Client, MCPError
 from mcp_types import TextContent
 
 from hubd.activation import Activation, Conflict, Prompt, PromptArgument, PromptMessage
-from hubd.transport import mcp as hub_mcp
-from hubd.transport import mcp_prompts
+from hubd.transport import mcp_pages, mcp_prompts
 from hubd.transport.mcp_facts import McpOptions
 from tests.mcp.ears import listening
 from tests.mcp.support import ERAS, TOKEN, Era, over_http, serving
@@ -226,7 +225,7 @@ async def test_only_prompts_of_the_namespaces_of_a_profile_are_offered(
 async def test_prompts_come_page_by_page_and_one_name_once(
     tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_mcp, "PAGE", 2)
+    monkeypatch.setattr(mcp_pages, "PAGE", 2)
     offers = [Prompt(name) for name in ("a", "b", "c", "a", "d", "e")]
     async with (
         serving(tmp_path, Templates("notes", *offers)) as served,

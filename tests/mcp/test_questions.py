@@ -32,7 +32,18 @@ from tests.mcp.desk import (
     saying,
     text_in,
 )
-from tests.mcp.support import LEGACY, MODERN, TRANSPORTS, Era, Served, Transport, connected, serving
+from tests.mcp.support import (
+    LEGACY,
+    MODERN,
+    TOKEN,
+    TRANSPORTS,
+    Era,
+    Served,
+    Transport,
+    connected,
+    over_http,
+    serving,
+)
 from tests.support import PATIENCE_SECONDS, Daemon
 
 
@@ -451,6 +462,25 @@ async def test_a_state_that_was_not_given_out_for_this_call_is_refused(
         # The call still waits for the right one.
         result = await come_back(client, state)
         assert isinstance(result, CallToolResult)
+
+
+async def test_what_one_session_was_asked_another_does_not_answer(
+    tmp_path: Path, asker: Person
+) -> None:
+    def speaking_for(session: str) -> Any:
+        headers = {"X-Plexus-Session": session}
+        return over_http(served.url, TOKEN, MODERN, headers=headers, elicitation_callback=asker)
+
+    async with (
+        serving(tmp_path, Desk()) as served,
+        speaking_for("one") as first,
+        speaking_for("another") as second,
+    ):
+        state = await ask(first, "desk.confirm")
+        with pytest.raises(MCPError) as caught:
+            await come_back(second, state)
+        assert caught.value.code == INVALID_PARAMS
+        assert isinstance(await come_back(first, state), CallToolResult)
 
 
 async def test_an_answer_to_another_question_is_asked_for_again(

@@ -24,7 +24,7 @@ from hubd.plexus.discovery import BUILT_IN, Source
 from hubd.plexus.host import PlexusHost
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
-from hubd.transport import mcp as hub_mcp
+from hubd.transport import mcp_pages
 from hubd.transport.mcp_facts import McpOptions
 from hubd.transport.mcp_tools import MAX_NAME, MAX_NESTING, all_methods, list_tools
 from hubd.wire.schema import MethodSchema
@@ -387,6 +387,53 @@ async def test_a_method_whose_name_without_dots_is_taken_is_refused_and_never_mi
         assert said.structured_content["events"][0]["text"] == "a.b_c"
 
 
+class Titled(Activation, namespace="a", version="1.0.0"):
+    """Its methods are called otherwise over MCP."""
+
+    @method(mcp={"name": "Bare_name-1"})
+    async def fine(self) -> AsyncIterator[Said]:
+        """Say who this is."""
+        yield Said(text=f"{self.path}.fine")
+
+    @method(mcp={"name": "echo_once"})
+    async def greedy(self) -> AsyncIterator[Said]:
+        """Say who this is."""
+        yield Said(text=f"{self.path}.greedy")
+
+    @method(mcp={"name": "echo.echo"})
+    async def dotted(self) -> AsyncIterator[Said]:
+        """Say who this is."""
+        yield Said(text=f"{self.path}.dotted")
+
+
+@pytest.mark.parametrize("separator", [".", "_"])
+async def test_a_method_may_have_another_name_for_mcp_but_not_that_of_another(
+    tmp_path: Path, separator: str
+) -> None:
+    async with (
+        serving(tmp_path, Titled(), EchoPlugin(), options=McpOptions(separator)) as served,
+        over_http(served.url, TOKEN, "2026-07-28") as client,
+    ):
+        names = {tool.name for tool in await all_tools(client)}
+        assert "Bare_name-1" in names
+        assert not {name for name in names if name.startswith("a")}
+        said = await client.call_tool("Bare_name-1", {})
+        assert said.structured_content is not None
+        assert said.structured_content["events"][0]["text"] == "a.fine"
+        echoed = await client.call_tool("echo_once", {"message": "hi"})
+        assert echoed.structured_content is not None
+        assert echoed.structured_content["events"][0]["message"] == "hi"
+        assert await broken(client) == [
+            (
+                "a.dotted as an MCP tool",
+                "its name for MCP is not 1 to 50 letters, digits, '_' or '-'",
+            ),
+            ("a.greedy as an MCP tool", "without its dots its name is that of echo.once"),
+        ]
+        with pytest.raises(MCPError, match=r"no tool 'a\.fine'"):
+            await client.call_tool("a.fine", {})
+
+
 JSON_SCHEMA_WORDS = [
     *("$ref", "$dynamicRef", "$id", "$schema", "$anchor", "$dynamicAnchor", "$defs", "$comment"),
     *("type", "properties", "required", "items", "prefixItems", "contains", "enum", "const"),
@@ -557,7 +604,7 @@ async def test_page_by_page_every_entry_comes_once(
             entry.uri_template
             for entry in (await client.list_resource_templates()).resource_templates
         ]
-        monkeypatch.setattr(hub_mcp, "PAGE", size)
+        monkeypatch.setattr(mcp_pages, "PAGE", size)
         assert [tool.name for tool in await all_tools(client)] == whole
         found: list[str] = []
         cursor: str | None = None
@@ -604,7 +651,7 @@ async def test_a_cursor_that_is_none_of_ours_is_an_error(
 async def test_a_list_goes_on_after_an_entry_that_is_gone_meanwhile(
     tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_mcp, "PAGE", 2)
+    monkeypatch.setattr(mcp_pages, "PAGE", 2)
     async with (
         serving(tmp_path, EchoPlugin(), Solar()) as served,
         over_http(served.url, TOKEN, era) as client,
