@@ -1,5 +1,6 @@
 """Fixtures for all tests. Nothing a test starts survives it."""
 
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -11,6 +12,11 @@ from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.health import HealthPlugin
 from hubd.plugins.solar import Solar
 from tests.support import Daemon, hub_with
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would all that
+# they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Times are never asserted, and machines are noisy.
 settings.register_profile("hubd", deadline=None)
