@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any, Final, TypeVar
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from mcp.server import ServerRequestContext
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import (
@@ -39,6 +37,7 @@ from pydantic import BaseModel, ValidationError
 from hubd.errors import Conflict, InvalidParams
 from hubd.transport.mcp_changes import Changes
 from hubd.transport.mcp_facts import offered
+from hubd.transport.mcp_metaschema import problem_of
 from hubd.transport.mcp_resources import SCHEME
 from hubd.transport.mcp_tools import MAX_NAME
 
@@ -139,10 +138,8 @@ class Registry:
             )
         _check_wire("tools/list", ListToolsResult(tools=[tool]))
         for schema in (tool.input_schema, tool.output_schema or {}):
-            try:
-                Draft202012Validator.check_schema(schema)
-            except SchemaError as error:
-                raise InvalidParams(f"{tool.name}: no JSON Schema: {error.message}") from error
+            if (problem := problem_of(schema)) is not None:
+                raise InvalidParams(f"{tool.name}: no JSON Schema: {problem}")
         self.tools.add(tool.name, (tool, call), self._namespace)
 
     def add_resource(self, resource: Resource, read: ReadResource) -> None:

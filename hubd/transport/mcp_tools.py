@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from mcp_types import Tool, ToolAnnotations
 
 from hubd.plexus.hub import Hub
+from hubd.transport.mcp_metaschema import problem_of
 from hubd.wire.schema import JsonSchema, MethodSchema
 
 # Clients put `mcp__plexus__` in front, and the APIs of models take 64 characters.
@@ -177,11 +176,11 @@ def _check(schema: JsonSchema) -> None:
     """Refuse what is no JSON Schema, leads outside, or is too much for a reader."""
     _check_shape(schema)
     try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise Unfit(f"its schema is no JSON Schema: {error.message[:200]}") from error
+        problem = problem_of(schema)
     except RecursionError:
         raise Unfit("its schema is nested too deep to be checked") from None
+    if problem is not None:
+        raise Unfit(f"its schema is no JSON Schema: {problem[:200]}")
 
 
 def _check_shape(schema: JsonSchema) -> None:

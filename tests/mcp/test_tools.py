@@ -26,6 +26,7 @@ from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
 from hubd.transport import mcp_pages
 from hubd.transport.mcp_facts import McpOptions
+from hubd.transport.mcp_metaschema import problem_of
 from hubd.transport.mcp_tools import MAX_NAME, MAX_NESTING, all_methods, list_tools
 from hubd.wire.schema import MethodSchema
 from tests.mcp.ears import client_of
@@ -479,6 +480,26 @@ def described(params: dict[str, Any], returns: dict[str, Any], name: str = "it")
         "streaming": True,
         "bidirectional": False,
     }
+
+
+PUBLISHED = Draft202012Validator(
+    Draft202012Validator.META_SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER
+)
+
+
+@given(SCHEMAS)
+@example(DIALECT)
+@example({"$defs": {"A": 3}})
+@example({"prefixItems": []})
+@example({"unevaluatedItems": 3})
+@example({"contentSchema": {"type": "nothing"}})
+@example({"minimum": "3"})
+@example({"title": 3})
+@example({"format": 3})
+@example({"pattern": "("})
+def test_our_metaschema_and_the_published_one_agree(schema: dict[str, Any]) -> None:
+    published = next(PUBLISHED.iter_errors(schema), None)
+    assert (problem_of(schema) is None) == (published is None)
 
 
 @given(params=SCHEMAS, returns=SCHEMAS)
