@@ -1,5 +1,6 @@
 """Fixtures for all tests. Nothing a test starts survives it."""
 
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from tests.support import Daemon, hub_with
 # they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests start hundreds of interpreters; each would compile everything anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Times are never asserted, and machines are noisy.
 settings.register_profile("hubd", deadline=None)
