@@ -93,7 +93,7 @@ def _start(arguments: argparse.Namespace) -> int:
     fresh = launch.start(paths, [*_home_option(arguments), *_daemon_options(arguments)])
     state = launch.status(paths)
     verb = "started" if fresh else "already running"
-    _say(f"hubd: {verb} (pid {state['pid']}), {state['ws_url']}")
+    _say(f"hubd: {verb} (pid {state['pid']}), {state['ws_url']} and {state['mcp_url']}")
     if arguments.no_auth and fresh:
         _say("hubd: --no-auth: everybody on this machine can use this hub over TCP")
     return 0
@@ -267,7 +267,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="hubd",
         description="The local hub for coding agents.",
         parents=[anywhere],
-        epilog=EXIT_STATUS,
+        epilog=f"`hubd --stdio` is `hubd mcp`.\n\n{EXIT_STATUS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"hubd {__version__}")
@@ -291,7 +291,7 @@ def _parser() -> argparse.ArgumentParser:
     stop = add("stop", _stop, "Stop the daemon")
     stop.add_argument("--force", action="store_true", help="kill it")
     add("restart", _restart, "Stop it and start it again, with the same options if none", daemon)
-    mcp = add("mcp", _mcp, "Speak MCP on stdin and stdout, starting the daemon if need be")
+    mcp = add("mcp", _mcp, "Speak MCP on stdin and stdout; starts the daemon if none runs")
     mcp.add_argument("--mcp-tools", metavar="NAMES", help=meanings["--mcp-tools"])
     status = add("status", _status, "Show whether and where it runs (status 3: it does not)")
     logs = add("logs", _logs, "Show the daemon's log")
