@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from hubd import __version__, instance, log, token
 from hubd.activation.described import DESCRIBED
@@ -181,8 +181,6 @@ def _leave_the_terminal() -> None:
 
 class _McpSettings(BaseModel):
     """The section `mcp` of the configuration file."""
-
-    model_config = ConfigDict(extra="forbid")
 
     # Some clients take no dots in the name of a tool.
     tool_name_separator: Literal[".", "_"] = "."

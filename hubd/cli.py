@@ -33,10 +33,7 @@ EXIT_STATUS: Final = """exit status:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    # How servers that speak MCP on stdio are customarily started.
-    words = ["mcp" if word == "--stdio" else word for word in given]
-    arguments = _parser().parse_args(words)
+    arguments = _parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
     try:
         status: int = arguments.command(arguments)
         sys.stdout.flush()
@@ -56,6 +53,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(f"hubd: the output cannot be written: {error.strerror or error}")
         return FAILED
     return status
+
+
+def _with_command(given: Sequence[str]) -> list[str]:
+    """The words with `mcp` for `--stdio` in place of a command.
+
+    That is how servers that speak MCP on stdio are customarily started.
+    """
+    words = list(given)
+    place = 2 if words[:1] == ["--home"] else int(bool(words) and words[0].startswith("--home="))
+    if words[place : place + 1] == ["--stdio"]:
+        words[place] = "mcp"
+    return words
 
 
 def _run(arguments: argparse.Namespace) -> int:

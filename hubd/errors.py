@@ -234,6 +234,11 @@ class Internal(HubError):
     code = "internal"
 
 
+def reason_of(error: BaseException) -> str:
+    """Why something failed, in one line, whoever raised it."""
+    return error.message if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
+
+
 def by_code(code: str, message: str, **details: Any) -> HubError:
     """The error that an error item stands for."""
     return _BY_CODE.get(code, Internal)(message, **details)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from hubd.errors import HubError
+from hubd.errors import reason_of
 from hubd.plexus.discovery import Source
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub, Node
@@ -49,9 +49,7 @@ async def _start(hub: Hub, host: PlexusHost, source: Source) -> "_Life | None":
     except (Exception, SystemExit) as error:  # whatever a plugin does on import
         if node is not None:
             hub.detach(node)
-        reason = (
-            error.message if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
-        )
+        reason = reason_of(error)
         log.error("plugin %s was left out: %s", source, reason, exc_info=error)
         hub.broken.append((str(source), reason))
         return None

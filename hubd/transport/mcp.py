@@ -43,7 +43,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from hubd import __version__
-from hubd.errors import HandleNotSupported, HubError
+from hubd.errors import HandleNotSupported, HubError, reason_of
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Change, Hub, did_you_mean
 from hubd.transport.clients import Clients
@@ -66,7 +66,7 @@ MAX_SESSIONS: Final = 512
 
 INSTRUCTIONS: Final = """\
 Every method of the hub is a tool named namespace.method. {name}.search finds methods by words, \
-{name}.activations lists what there is. A text such as cone@1.0.0::chat:… is a handle: \
+{name}.activations lists what there is. A text such as plugin@1.0.0::method:… is a handle: \
 {name}.resolve_handle tells what it points at, and so does the resource plexus://handle/<handle>. \
 A result with truncated=true can be read whole under its resource."""
 
@@ -334,10 +334,7 @@ def _extend(hub: Hub, registry: Registry) -> None:
                 node.activation.extend_mcp(own)
         except (Exception, SystemExit) as error:  # a plugin's; the others must not suffer
             log.exception("%s could not extend MCP", node.path)
-            reason = (
-                error.message if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
-            )
-            _tell_of(hub, f"{node.path} as an extension of MCP", reason)
+            _tell_of(hub, f"{node.path} as an extension of MCP", reason_of(error))
 
 
 def _tell_of(hub: Hub, source: str, reason: str) -> None:

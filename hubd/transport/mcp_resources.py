@@ -244,12 +244,12 @@ class Resources:
         self, uri: str, path: str, params: Mapping[str, Any], facts: Facts
     ) -> ReadResourceResult:
         collected = await self._calls.collect(path, params, facts)
+        collected.close()
         if collected.error is not None:
             collected.discard()
             raise _error(collected)
         if collected.spooled is None:
             return _whole(uri, collected.inline)
-        collected.spooled.close()
         text, end = await self._spool.read(collected.spooled.id, 0)
         if end is not None:
             return _contents(uri, text, "application/x-ndjson", collected.spooled.id, end)

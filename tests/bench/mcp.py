@@ -7,10 +7,8 @@ is measured; the official client is shown beside them.
 import asyncio
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,14 +17,11 @@ from urllib.parse import urlsplit
 from mcp import Client
 from websockets.asyncio.client import connect
 
-from hubd import local
-from hubd.errors import HubError
-from hubd.wire.defaults import Paths
 from tests.bench.measure import rates, report
-from tests.bench.startup import resident_kib
+from tests.bench.startup import ready_seconds
 from tests.bench.transport import OverWebSocket, hub_trips
 from tests.mcp.support import LEGACY, MODERN, over_http, over_stdio
-from tests.support import HUBD, Daemon, environment
+from tests.support import HUBD, Daemon
 
 CALLS = 100
 STARTS = 15
@@ -163,37 +158,14 @@ def _official(client: Client) -> Callable[[], Any]:
     return lambda: client.call_tool("echo.once", {"message": "hi"})
 
 
-def start_seconds(command: list[str], home: Path) -> tuple[float, int]:
-    """How long a daemon takes until it has answered a call; and its memory then, in KiB."""
-    began = time.perf_counter()
-    process = subprocess.Popen(command, env=environment())
-    try:
-        while True:
-            try:
-                list(local.call(Paths(str(home)).socket, "echo.ping", {}))
-                break
-            except HubError:
-                time.sleep(0.001)
-        elapsed = time.perf_counter() - began
-        time.sleep(0.5)  # until the rest of the start-up is done as well
-        return elapsed, resident_kib(process.pid)
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def starts(name: str) -> None:
     """Start-up and memory with and without MCP, taking turns."""
     home = Path(name) / "start"
-    options = ["run", "--detached", "--home", str(home), "--port", "0"]
-    sides = {
-        "with MCP, unused": [*HUBD, *options],
-        "without MCP": [sys.executable, "-c", WITHOUT_MCP, *options],
-    }
+    sides = {"with MCP, unused": HUBD, "without MCP": (sys.executable, "-c", WITHOUT_MCP)}
     samples: dict[str, list[tuple[float, int]]] = {side: [] for side in sides}
     for number in range(STARTS + 1):
-        for side, command in sides.items():
-            measured = start_seconds(command, home)
+        for side, program in sides.items():
+            measured = ready_seconds(home, program)
             if number:
                 samples[side].append(measured)
     print("\nstart-up and idle memory")

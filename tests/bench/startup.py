@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from hubd import local
@@ -32,11 +33,11 @@ def pass_seconds() -> float:
     return time.perf_counter() - began
 
 
-def ready_seconds(home: Path) -> tuple[float, int]:
+def ready_seconds(home: Path, program: Sequence[str] = HUBD) -> tuple[float, int]:
     """How long a daemon takes until it has answered a call; and its memory then, in KiB."""
     paths = Paths(str(home))
     began = time.perf_counter()
-    command = [*HUBD, "run", "--detached", "--home", str(home), "--port", "0"]
+    command = [*program, "run", "--detached", "--home", str(home), "--port", "0"]
     process = subprocess.Popen(command, env=environment())
     try:
         while True:

@@ -629,3 +629,10 @@ async def test_a_directory_that_is_gone_and_a_strange_environment_are_no_obstacl
         failed = await client.ask(tool_call(3, "porter.complain"))
         assert failed["result"]["isError"] is True
         assert (await client.ask(request(2, "ping")))["result"] == {}
+
+
+@pytest.mark.parametrize("command", ["run", "logs"])
+def test_stdio_stands_for_a_command_and_is_no_option_of_one(home: Path, command: str) -> None:
+    result = hubd(command, "--stdio", home=home)
+    assert result.returncode == 2
+    assert "unrecognized arguments: --stdio" in result.stderr
