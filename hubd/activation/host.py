@@ -6,11 +6,16 @@ Only the surface; the hub implements it (plexus/host.py), and a test may impleme
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+from pydantic_core import to_json
 
 from hubd.errors import HubError
 from hubd.wire.context import Client, Context
 from hubd.wire.handle import WireHandle
+
+# The fields in which resolved data mostly says what it has to say, the best first.
+SAYING: Final = ("content", "text", "output", "prompt", "message")
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,14 @@ class Resolved:
     kind: str
     data: Mapping[str, Any]
     summary: str
+
+    @property
+    def text(self) -> str:
+        """What it says, for readers of plain text such as language models; else its JSON."""
+        for name in SAYING:
+            if isinstance(said := self.data.get(name), str):
+                return said
+        return to_json(dict(self.data)).decode()
 
 
 class Host(Protocol):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from hubd.activation import Activation, NotFound, Unavailable
+from hubd.activation.params import Position
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.chats import Chats
 from hubd.plugins.claudecode.handles import NAMESPACE, VERSION, SessionRef
@@ -72,7 +73,7 @@ class ClaudeBase(Activation, version=VERSION):
         return events.SessionInfo(
             id=ids.text(session.id),
             name=session.name,
-            head=position(session.tree_id, session.head_id),
+            head=Position.at(session.tree_id, session.head_id),
             working_dir=session.working_dir,
             model=options.get("model"),
             engine=session.engine,
@@ -82,11 +83,6 @@ class ClaudeBase(Activation, version=VERSION):
             created_at=session.created_at,
             updated_at=session.updated_at,
         )
-
-
-def position(tree_id: bytes, node_id: bytes) -> events.Position:
-    """A place in a tree."""
-    return events.Position(tree_id=ids.text(tree_id), node_id=ids.text(node_id))
 
 
 def reference(session: store.SessionRow) -> SessionRef:

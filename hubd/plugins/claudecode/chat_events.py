@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import ConfigDict
 
 from hubd.activation import Event
-from hubd.plugins.claudecode.events import Position
+from hubd.activation.params import Position
 from hubd.plugins.claudecode.handles import EventRef
 
 # What has a default is left out where that is all there is to say, and the schema says so.

@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
-from pydantic_core import to_json
-
 from hubd.activation import Host, HubError
 from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.mirror import SYNTHETIC
@@ -150,13 +148,9 @@ class Context:
 
     async def _foreign(self, handle: str) -> str:
         try:
-            resolved = await self._host.resolve(handle)
+            return (await self._host.resolve(handle)).text
         except HubError:
             return f"[External reference: {handle}]"
-        content = resolved.data.get("content")
-        if isinstance(content, str):
-            return content
-        return to_json(dict(resolved.data)).decode()
 
 
 def _usable(blob: store.Blob) -> dict[str, Any] | None:

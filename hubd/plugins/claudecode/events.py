@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from hubd.activation import Event
+from hubd.activation.params import Position
 from hubd.plugins.claudecode.handles import (
     ContentRef,
     EventRef,
@@ -19,13 +20,6 @@ from hubd.plugins.claudecode.handles import (
 StatusName = Literal[
     "queued", "running", "awaiting_permission", "complete", "failed", "cancelled", "interrupted"
 ]
-
-
-class Position(BaseModel):
-    """A place in a tree."""
-
-    tree_id: str
-    node_id: str
 
 
 class SessionInfo(BaseModel):

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 from pydantic import Field
 
 from hubd.activation import Conflict, InvalidParams, NotFound, method
+from hubd.activation.params import Position
 from hubd.plugins.claudecode import events, native, store
 from hubd.plugins.claudecode.adopt import Adoption
 from hubd.plugins.claudecode.base import (
@@ -17,7 +18,6 @@ from hubd.plugins.claudecode.base import (
     Name,
     SessionId,
     now,
-    position,
     reference,
 )
 from hubd.plugins.claudecode.chatting import Chatting
@@ -180,7 +180,7 @@ class History(Chatting, version=VERSION):
         yield events.Imported(
             id=ids.text(session.id),
             name=session.name,
-            head=position(session.tree_id, session.head_id),
+            head=Position.at(session.tree_id, session.head_id),
             claude_session_id=claude_session_id,
             messages=len(fresh),
             corrupt=history.corrupt,

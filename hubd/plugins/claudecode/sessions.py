@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from hubd.activation import Conflict, InvalidParams, method
-from hubd.activation.params import TreeId
+from hubd.activation.params import Position, TreeId
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.base import (
     LIST_NAMES,
@@ -15,7 +15,6 @@ from hubd.plugins.claudecode.base import (
     Name,
     SessionId,
     now,
-    position,
     reference,
 )
 from hubd.plugins.claudecode.handles import VERSION
@@ -76,7 +75,7 @@ class Sessions(ClaudeBase, version=VERSION):
         yield events.Created(
             id=ids.text(session.id),
             name=session.name,
-            head=position(session.tree_id, session.head_id),
+            head=Position.at(session.tree_id, session.head_id),
             handle=reference(session),
         )
 
@@ -172,7 +171,7 @@ class Sessions(ClaudeBase, version=VERSION):
         yield events.Forked(
             id=ids.text(made.id),
             name=made.name,
-            head=position(made.tree_id, made.head_id),
+            head=Position.at(made.tree_id, made.head_id),
             handle=reference(made),
         )
 
@@ -198,7 +197,7 @@ class Sessions(ClaudeBase, version=VERSION):
             return head.id
 
         head_id = await self.db.transaction(move)
-        yield events.HeadSet(id=ids.text(session.id), head=position(session.tree_id, head_id))
+        yield events.HeadSet(id=ids.text(session.id), head=Position.at(session.tree_id, head_id))
 
     @method(streaming=False, read_only=True, one_of=WHICH, completes=LIST_NAMES)
     async def get_tree(

@@ -4,9 +4,10 @@ from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from hubd.errors import Ambiguous, Conflict, NotFound
+from hubd.errors import Conflict
 from hubd.storage import ids
 from hubd.storage.database import Database, Tx
+from hubd.storage.names import Names
 from hubd.storage.tree import Place
 
 _SESSION: Final = """
@@ -15,8 +16,12 @@ _SESSION: Final = """
     FROM claudecode_sessions AS s JOIN arbor_trees AS t ON t.key = s.tree
         JOIN arbor_nodes AS h ON h.key = s.head
 """
-# A name that is the id of another session is not that session's.
-_NAMED: Final = f"{_SESSION} WHERE s.name = ?1 OR s.id = ?2 ORDER BY s.id = ?2 DESC LIMIT 1"
+_NAMES: Final = Names(
+    _SESSION,
+    table="s",
+    thing="session",
+    advice="claudecode.list shows the sessions there are",
+)
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes WHERE key = ?"
 
 
@@ -107,20 +112,12 @@ def find_session(tx: Tx, named: str) -> SessionRow:
     Raises:
         NotFound, Ambiguous: There is none, or there are several.
     """
-    span = ids.span(named)
-    rows = tx.raw.execute(_NAMED, (named, span[0] if span else None)).fetchall()
-    if not rows and span is not None:
-        rows = tx.raw.execute(f"{_SESSION} WHERE s.id BETWEEN ? AND ? LIMIT 2", span).fetchall()
-    return _only(rows, named)
+    return SessionRow._make(_NAMES.find(tx, named))
 
 
 async def look_up_session(db: Database, named: str) -> SessionRow:
     """As `find_session`, outside a transaction."""
-    span = ids.span(named)
-    rows = await db.fetch_rows(_NAMED, named, span[0] if span else None)
-    if not rows and span is not None:
-        rows = await db.fetch_rows(f"{_SESSION} WHERE s.id BETWEEN ? AND ? LIMIT 2", *span)
-    return _only(rows, named)
+    return SessionRow._make(await _NAMES.look_up(db, named))
 
 
 async def page_of_sessions(db: Database, after: int, limit: int = 500) -> list[SessionRow]:
@@ -325,15 +322,3 @@ async def waiting_sessions(db: Database) -> list[bytes]:
         "GROUP BY s.session_id ORDER BY min(q.stream)"
     )
     return [session_id for (session_id,) in rows]
-
-
-def _only(rows: list[tuple[Any, ...]], named: str) -> SessionRow:
-    if not rows:
-        raise NotFound(
-            f"no session '{named[:80]}'", suggestion="claudecode.list shows the sessions there are"
-        )
-    if len(rows) > 1:
-        raise Ambiguous(
-            f"more than one session begins with {named}", available=[row[2] for row in rows]
-        )
-    return SessionRow._make(rows[0])
