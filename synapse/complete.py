@@ -139,7 +139,7 @@ def _candidates(before: list[str], current: str, cache: Cache, socket: str) -> C
     if not given.method:
         return _options() if current.startswith("-") else _words(given, cache)
     schema = cache.method(".".join(given.path), given.method)
-    name = previous[2:].replace("-", "_")
+    name = _main_name(previous[2:].replace("-", "_"), schema)
     properties = schema["params"].get("properties", {})
     if previous.startswith("--") and name in properties:
         values = _values(name, schema, cache, socket)
@@ -177,6 +177,14 @@ def _flags(schema: dict[str, Any], before: list[str]) -> Candidates:
         if "boolean" in kinds and f"--no-{flag[2:]}" not in used:
             found.append((f"--no-{flag[2:]}", text))
     return found
+
+
+def _main_name(name: str, schema: dict[str, Any]) -> str:
+    """The name of a parameter that may have been given under another."""
+    for main, others in schema.get("annotations", {}).get("aliases", {}).items():
+        if name in others:
+            return str(main)
+    return name
 
 
 def _values(name: str, schema: dict[str, Any], cache: Cache, socket: str) -> Candidates | None:

@@ -17,6 +17,7 @@ BUILT_IN: Final[tuple[str, ...]] = (
     "hubd.plugins.health:HealthPlugin",
     "hubd.plugins.solar:Solar",
     "hubd.plugins.arbor.activation:Arbor",
+    "hubd.plugins.cone.activation:Cone",
     "hubd.plugins.claudecode.activation:ClaudeCode",
 )
 # Each lies in a file or a folder of its name.

@@ -157,10 +157,11 @@ class Words(Human):
 
 
 class Chat(Human):
-    """A conversation as it is written: deltas join up, everything else is a line.
+    """A conversation as it is written: pieces join up, everything else is a line.
 
-    A block comes as `x_start`, `x_delta`… and `x_end`, and then whole as `x`; who has seen it grow
-    does not see it again.
+    A piece is a delta, or says by `offset` where in its text it begins. A block comes as
+    `x_start`, `x_delta`… and `x_end`, and then whole as `x`; who has seen it grow does not see it
+    again.
     """
 
     def __init__(self) -> None:
@@ -175,9 +176,10 @@ class Chat(Human):
         kind = str(event.get("type", "")) if isinstance(event, dict) else ""
         name, _, phase = kind.rpartition("_")
         text = text_of(event) if not _said(event) else None
-        if phase == "delta" and text is not None:
+        placed = isinstance(event, dict) and "offset" in event
+        if text is not None and (phase == "delta" or placed):
             # The terminal breaks the lines: only it knows where the text before has ended.
-            style = "" if name == "content" or not name else "dim"
+            style = "dim" if phase == "delta" and name not in ("", "content") else ""
             self.show(Text(clean(text), style=style), end="", soft_wrap=True)
             self._in_text, self._streamed = True, name
         elif (phase in ("start", "delta") and name) or kind in _SILENT:
@@ -218,8 +220,10 @@ _PLACES = frozenset(
 
 
 def _said(event: Any) -> str:
-    """A whole message: who says it, and the text of its blocks."""
+    """A whole message: who says it, and its text, or that of its blocks."""
     blocks = event.get("content") if isinstance(event, dict) else None
+    if isinstance(blocks, str) and "role" in event:
+        return f"{event['role']}: {blocks}"
     if not isinstance(blocks, list) or "role" not in event:
         return ""
     parts = [block for block in blocks if isinstance(block, dict)]

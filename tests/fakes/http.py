@@ -48,13 +48,20 @@ class Reply:
 
     async def event(self, name: str, data: object) -> None:
         """Send one event."""
-        frame = f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
-        self._writer.write(b"%x\r\n%s\r\n" % (len(frame), frame))
-        await self._writer.drain()
+        await self._chunk(f"event: {name}\ndata: {json.dumps(data)}\n\n")
+
+    async def data(self, text: str) -> None:
+        """Send an event that has no name and is no JSON."""
+        await self._chunk(f"data: {text}\n\n")
 
     async def end_stream(self) -> None:
         """End the stream as it should end."""
         self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+
+    async def _chunk(self, text: str) -> None:
+        frame = text.encode()
+        self._writer.write(b"%x\r\n%s\r\n" % (len(frame), frame))
         await self._writer.drain()
 
     def cut(self) -> None:

@@ -16,6 +16,8 @@ from tests.fakes.script import Answer, Block, answer_to
 # The client gets a text in pieces of this many characters.
 PIECE: Final = 12
 
+MODELS: Final = ("claude-fake-1", "claude-fake-2")
+
 ERROR_TYPES: Final = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -50,6 +52,8 @@ class FakeMessagesApi(HttpServer):
             await reply.send(200)
         elif request.endpoint == "/v1/messages/count_tokens":
             await reply.send(200, {"input_tokens": len(json.dumps(request.body)) // 4})
+        elif request.endpoint == "/v1/models":
+            await reply.send(200, {"data": [_model(name) for name in MODELS], "has_more": False})
         elif request.endpoint == "/v1/messages" and request.method == "POST":
             await self._message(request, reply)
         else:
@@ -79,6 +83,11 @@ class FakeMessagesApi(HttpServer):
             await asyncio.Event().wait()
         await _stream(reply, _events(message, answer, *answer.blocks), answer.slow)
         await reply.end_stream()
+
+
+def _model(name: str) -> dict[str, Any]:
+    born = "2026-01-01T00:00:00Z"
+    return {"type": "model", "id": name, "display_name": name, "created_at": born}
 
 
 def _message(request: HttpRequest, answer: Answer) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""cone: conversations with language models, as branching trees."""

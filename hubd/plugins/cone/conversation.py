@@ -1,0 +1,274 @@
+"""cone: chatting, and reading what was said."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, nullcontext
+from typing import Any, Final, Literal, NamedTuple
+from uuid import UUID
+
+from pydantic_core import to_json
+
+from hubd.activation import Conflict, ExecutionError, Timeout, method
+from hubd.activation.params import Position
+from hubd.plugins.cone import context, events, store
+from hubd.plugins.cone.base import (
+    ALIASES,
+    LIST_CONES,
+    Identifier,
+    Prompt,
+    now,
+)
+from hubd.plugins.cone.cones import Cones
+from hubd.plugins.cone.context import Said
+from hubd.plugins.cone.handles import VERSION, MessageRef
+from hubd.plugins.cone.providers.choice import reach, split
+from hubd.plugins.cone.providers.provider import Ending, Message
+from hubd.storage import ids, tree
+from hubd.storage.database import Tx
+from hubd.storage.tree import Place
+
+# No model takes a longer conversation, nor gives a longer answer; both are held in memory.
+MAX_CONTEXT: Final = 16 * 1024 * 1024
+MAX_ANSWER: Final = 4 * 1024 * 1024
+
+ChatEvent = events.ChatStart | events.ChatContent | events.ChatComplete
+
+
+class Conversation(Cones, version=VERSION):
+    """Methods about what is said."""
+
+    @method(render="chat", needs_context=True, aliases=ALIASES, completes=LIST_CONES)
+    async def chat(
+        self, identifier: Identifier, prompt: Prompt, ephemeral: bool = False
+    ) -> AsyncIterator[events.ChatStart | events.ChatContent | events.ChatComplete]:
+        """Ask, and watch the answer come.
+
+        The context is everything said on the way to where the cone stands, handles resolved. The
+        question is stored at once, the answer when it is whole; only then does the cone move. A
+        second chat with the same cone waits for the first.
+
+        Args:
+            identifier: The cone: its name, its id, or the beginning of its id.
+            prompt: What to ask.
+            ephemeral: Do not move the cone; question and answer stay in the tree.
+        """
+        cone = await store.look_up(self.db, identifier)
+        lock = self.lock_of(cone)
+        if lock.locked() and not ephemeral:
+            await self.host.progress("waiting for the chat before this one")
+        async with (
+            nullcontext() if ephemeral else lock,
+            aclosing(self._exchange(cone.id, prompt, ephemeral)) as exchange,
+        ):
+            async for event in exchange:
+                yield event
+
+    @method(read_only=True, render="chat", aliases=ALIASES, completes=LIST_CONES)
+    async def get_conversation(
+        self, identifier: Identifier, node_id: UUID | None = None
+    ) -> AsyncIterator[events.ConversationMessage]:
+        """Read a conversation: everything said on the way to where the cone stands.
+
+        Args:
+            identifier: The cone: its name, its id, or the beginning of its id.
+            node_id: Another node of its tree.
+        """
+        cone = await store.look_up(self.db, identifier)
+        async with aclosing(self._said(cone, node_id)) as messages:
+            async for entry in messages:
+                yield events.ConversationMessage(
+                    role=entry.role,
+                    content=entry.content,
+                    name=entry.name,
+                    model=entry.model,
+                    node_id=ids.text(entry.node.id),
+                    handle=entry.node.handle,
+                    created_at=entry.node.created_at,
+                )
+
+    @method(read_only=True, render="text", aliases=ALIASES, completes=LIST_CONES)
+    async def export(
+        self,
+        identifier: Identifier,
+        format: Literal["markdown", "jsonl"] = "markdown",
+        node_id: UUID | None = None,
+    ) -> AsyncIterator[events.Exported]:
+        """Write a conversation as a document; `-o raw` gives nothing but the text.
+
+        Args:
+            identifier: The cone: its name, its id, or the beginning of its id.
+            format: A document for people, or a JSON object for each message.
+            node_id: Another node of its tree than where the cone stands.
+        """
+        cone = await store.look_up(self.db, identifier)
+        if format == "markdown":
+            yield events.Exported(text=f"# {cone.name}")
+        async with aclosing(self._said(cone, node_id)) as messages:
+            async for entry in messages:
+                written = _markdown(entry) if format == "markdown" else _json_line(entry)
+                yield events.Exported(text=written)
+
+    async def _exchange(
+        self, cone_id: bytes, prompt: str, ephemeral: bool
+    ) -> AsyncGenerator[ChatEvent, None]:
+        # Looked up now: whoever waited finds it where the chat before has left it.
+        cone = await store.look_up(self.db, ids.text(cone_id))
+        name, model = split(cone.model_id)
+        asked = reach(name, self.configured, self.environment)
+        if (obstacle := asked.obstacle()) is not None:
+            raise obstacle
+        messages = await self._context(cone)
+
+        def ask(tx: Tx) -> tuple[Place, MessageRef]:
+            held = tree.writable(tx, ids.text(cone.tree_id))
+            head = tree.place(tx, held, cone.head_id)
+            return self.say(tx, held, head, "user", "user", prompt, side=ephemeral)
+
+        question, reference = await self.db.transaction(ask)
+        yield events.ChatStart(
+            cone_id=ids.text(cone.id),
+            user_position=Position.at(cone.tree_id, question.id),
+            handle=reference,
+            model_id=cone.model_id,
+        )
+        deadline = asyncio.get_running_loop().time() + self.configured.answer_seconds
+        answer = Answer()
+        async with aclosing(asked.answer(model, [*messages, Message("user", prompt)])) as pieces:
+            while (piece := await _next(pieces, deadline, name)) is not None:
+                if isinstance(piece, Ending):
+                    answer.ending = piece
+                else:
+                    yield events.ChatContent(content=piece, offset=answer.length)
+                    answer.add(piece)
+        ending = answer.whole(name)
+        usage = events.Usage(input_tokens=ending.input_tokens, output_tokens=ending.output_tokens)
+
+        def keep(tx: Tx) -> Kept:
+            current = store.find(tx, ids.text(cone.id))
+            held = tree.writable(tx, ids.text(cone.tree_id))
+            place, written = self.say(
+                tx,
+                held,
+                tree.place(tx, held, question.id),
+                "assistant",
+                cone.name,
+                answer.text,
+                model=ending.model,
+                usage=usage.model_dump_json(),
+            )
+            if not ephemeral:
+                store.move_head(tx, current, place, now())
+            return Kept(place.id, current.head_id if ephemeral else place.id, written)
+
+        kept = await self.db.transaction(keep)
+        yield events.ChatComplete(
+            new_head=Position.at(cone.tree_id, kept.head_id),
+            position=Position.at(cone.tree_id, kept.node_id),
+            handle=kept.handle,
+            usage=usage,
+            model=ending.model,
+            stop_reason=ending.stop_reason,
+        )
+
+    async def _context(self, cone: store.ConeRow) -> list[Message]:
+        """What the model is sent before the question."""
+        found: list[Message] = []
+        length = 0
+        async with aclosing(self._said(cone, None)) as messages:
+            async for entry in messages:
+                # No provider takes a message that says nothing.
+                if entry.content.strip():
+                    found.append(Message(entry.role, entry.content))
+                    length += len(entry.content)
+                if length > MAX_CONTEXT:
+                    raise Conflict(
+                        f"the conversation of '{cone.name}' is longer than any model takes",
+                        suggestion="Go back to an earlier node (set_head, fork), or begin anew",
+                    )
+        return found
+
+    async def _said(self, cone: store.ConeRow, node_id: UUID | None) -> AsyncGenerator[Said, None]:
+        """What was said on the way to a node of a cone's tree."""
+        held = await tree.look_up(self.db, ids.text(cone.tree_id))
+        wanted = node_id.bytes if node_id else cone.head_id
+        place = await tree.look_up_place(self.db, held, wanted)
+        async with aclosing(context.said(self.db, self.host, place)) as messages:
+            async for entry in messages:
+                yield entry
+
+
+class Answer:
+    """An answer as far as it has come."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self.length = 0
+        # Set by the provider's last word.
+        self.ending: Ending | None = None
+
+    @property
+    def text(self) -> str:
+        """What was said so far."""
+        return "".join(self._pieces)
+
+    def add(self, piece: str) -> None:
+        """Go on.
+
+        Raises:
+            ExecutionError: It is longer than any answer should be.
+        """
+        self._pieces.append(piece)
+        self.length += len(piece)
+        if self.length > MAX_ANSWER:
+            raise ExecutionError(f"the answer is longer than {MAX_ANSWER} characters")
+
+    def whole(self, name: str) -> Ending:
+        """How it ended.
+
+        Raises:
+            ExecutionError: It did not.
+        """
+        if self.ending is None:
+            raise ExecutionError(f"{name} has not said how its answer ended")
+        return self.ending
+
+
+class Kept(NamedTuple):
+    """Where an answer lies, where the cone stands now, and the answer's handle."""
+
+    node_id: bytes
+    head_id: bytes
+    handle: MessageRef
+
+
+async def _next(
+    pieces: AsyncGenerator[str | Ending, None], deadline: float, name: str
+) -> str | Ending | None:
+    """The next piece; None at the end. A provider that trickles on and on is left in the end."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await anext(pieces, None)
+    except TimeoutError:
+        raise Timeout(
+            f"{name} has not finished its answer in time",
+            suggestion="Allow more: the setting cone.answer_seconds",
+        ) from None
+
+
+def _markdown(entry: Said) -> str:
+    speaker = entry.name if entry.name and entry.name != entry.role else None
+    title = f"{entry.role} ({speaker})" if speaker else entry.role
+    return f"\n## {title}\n\n{entry.content.rstrip()}"
+
+
+def _json_line(entry: Said) -> str:
+    fields: dict[str, Any] = {
+        "role": entry.role,
+        "content": entry.content,
+        "name": entry.name,
+        "model": entry.model,
+        "node_id": ids.text(entry.node.id),
+        "handle": entry.node.handle,
+        "created_at": entry.node.created_at,
+    }
+    return to_json(fields).decode()

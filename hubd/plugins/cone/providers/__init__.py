@@ -1,0 +1,1 @@
+"""Where answers come from: one file for each provider of language models."""

@@ -1,0 +1,98 @@
+"""Anthropic's models, through its own SDK."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from hubd.activation import HubError, Unavailable
+from hubd.plugins.cone.providers.provider import Ending, Message, Settings, broke_off, failure
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+NAME: Final = "anthropic"
+KEY: Final = "ANTHROPIC_API_KEY"
+
+
+class Anthropic:
+    """What can be reached with the key in an environment."""
+
+    name = NAME
+
+    def __init__(self, settings: Settings, env: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._key = env.get(KEY) or None
+        self._token = None if self._key else env.get("ANTHROPIC_AUTH_TOKEN") or None
+        self._base_url = env.get("ANTHROPIC_BASE_URL") or settings.anthropic_base_url
+
+    def obstacle(self) -> HubError | None:
+        """The SDK is missing, or there is no key."""
+        if find_spec("anthropic") is None:
+            return Unavailable(
+                "the package 'anthropic' is not installed",
+                suggestion="Install it where hubd is: pip install 'hubd[anthropic]'",
+            )
+        if not (self._key or self._token):
+            return Unavailable(f"there is no key for {NAME}", suggestion=f"Set the variable {KEY}")
+        return None
+
+    async def answer(
+        self, model: str, messages: Sequence[Message]
+    ) -> AsyncGenerator[str | Ending, None]:
+        """The answer, as it comes."""
+        system = "\n\n".join(entry.content for entry in messages if entry.role == "system")
+        said: list[Any] = [
+            {"role": entry.role, "content": entry.content}
+            for entry in messages
+            if entry.role != "system"
+        ]
+        client = await asyncio.to_thread(self._client)
+        import anthropic
+        import httpx2
+
+        try:
+            async with (
+                client,
+                client.messages.stream(
+                    model=model,
+                    max_tokens=self._settings.max_tokens,
+                    messages=said,
+                    system=system or anthropic.omit,
+                ) as stream,
+            ):
+                async for text in stream.text_stream:
+                    yield text
+                final = await stream.get_final_message()
+        except (anthropic.AnthropicError, httpx2.HTTPError) as error:
+            raise self._failure(error) from error
+        if final.stop_reason is None:
+            raise broke_off(NAME)
+        usage = final.usage
+        yield Ending(final.model, final.stop_reason, usage.input_tokens, usage.output_tokens)
+
+    async def models(self) -> list[str]:
+        """As the API lists them."""
+        client = await asyncio.to_thread(self._client)
+        import anthropic
+        import httpx2
+
+        try:
+            async with client:
+                return [model.id async for model in client.models.list()]
+        except (anthropic.AnthropicError, httpx2.HTTPError) as error:
+            raise self._failure(error) from error
+
+    def _client(self) -> "AsyncAnthropic":
+        """In a thread: the SDK takes a second to import, and certificates take a while to read."""
+        from anthropic import AsyncAnthropic
+
+        return AsyncAnthropic(
+            api_key=self._key,
+            auth_token=self._token,
+            base_url=self._base_url,
+            max_retries=self._settings.retries,
+        )
+
+    def _failure(self, error: Exception) -> HubError:
+        return failure(NAME, error, self._key or self._token, KEY)

@@ -1,0 +1,99 @@
+"""OpenAI's models, and those of every server that speaks the same protocol, through its SDK."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from hubd.activation import HubError, Unavailable
+from hubd.plugins.cone.providers.provider import Ending, Message, Settings, broke_off, failure
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+NAME: Final = "openai"
+KEY: Final = "OPENAI_API_KEY"
+# The SDK wants one; a server on this machine mostly does not.
+NO_KEY: Final = "none"
+
+
+class OpenAI:
+    """What can be reached with the key and the address in an environment."""
+
+    name = NAME
+
+    def __init__(self, settings: Settings, env: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._key = env.get(KEY) or None
+        self._base_url = env.get("OPENAI_BASE_URL") or settings.openai_base_url
+
+    def obstacle(self) -> HubError | None:
+        """The SDK is missing, or there is neither a key nor a server of one's own."""
+        if find_spec("openai") is None:
+            return Unavailable(
+                "the package 'openai' is not installed",
+                suggestion="Install it where hubd is: pip install 'hubd[openai]'",
+            )
+        if not (self._key or self._base_url):
+            return Unavailable(
+                f"there is no key for {NAME}",
+                suggestion=f"Set the variable {KEY}, or OPENAI_BASE_URL to a server of your own",
+            )
+        return None
+
+    async def answer(
+        self, model: str, messages: Sequence[Message]
+    ) -> AsyncGenerator[str | Ending, None]:
+        """The answer, as it comes."""
+        said: list[Any] = [{"role": entry.role, "content": entry.content} for entry in messages]
+        client = await asyncio.to_thread(self._client)
+        import httpx2
+        import openai
+
+        answered_by, reason, usage = model, None, None
+        try:
+            async with client:
+                stream = await client.chat.completions.create(
+                    model=model,
+                    messages=said,
+                    stream=True,
+                    stream_options={"include_usage": True},
+                )
+                async with stream:
+                    async for chunk in stream:
+                        answered_by, usage = chunk.model or answered_by, chunk.usage or usage
+                        for choice in chunk.choices:
+                            reason = choice.finish_reason or reason
+                            if choice.delta.content:
+                                yield choice.delta.content
+        except (openai.OpenAIError, httpx2.HTTPError) as error:
+            raise self._failure(error) from error
+        if reason is None:
+            raise broke_off(NAME)
+        read, written = (usage.prompt_tokens, usage.completion_tokens) if usage else (None, None)
+        yield Ending(answered_by, reason, read, written)
+
+    async def models(self) -> list[str]:
+        """As the server lists them."""
+        client = await asyncio.to_thread(self._client)
+        import httpx2
+        import openai
+
+        try:
+            async with client:
+                return [model.id async for model in client.models.list()]
+        except (openai.OpenAIError, httpx2.HTTPError) as error:
+            raise self._failure(error) from error
+
+    def _client(self) -> "AsyncOpenAI":
+        """In a thread: the SDK takes a while to import, and so do certificates to be read."""
+        from openai import AsyncOpenAI
+
+        return AsyncOpenAI(
+            api_key=self._key or NO_KEY,
+            base_url=self._base_url,
+            max_retries=self._settings.retries,
+        )
+
+    def _failure(self, error: Exception) -> HubError:
+        return failure(NAME, error, self._key, KEY)

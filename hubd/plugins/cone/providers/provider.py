@@ -1,0 +1,113 @@
+"""What all providers have in common. Knows none of them, and no cone."""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import BaseModel, Field
+
+from hubd.activation import (
+    ExecutionError,
+    HubError,
+    NotFound,
+    PermissionDenied,
+    Timeout,
+    Unavailable,
+)
+from hubd.errors import Overloaded
+from hubd.plugins.cone.handles import Role
+
+
+class Settings(BaseModel):
+    """How cone works."""
+
+    # The model of cones that name none.
+    model: str = Field("offline", min_length=1)
+    # How long an answer may be, for providers that want to know (Anthropic).
+    max_tokens: int = Field(8192, ge=1)
+    # How long an answer may take in all.
+    answer_seconds: float = Field(600, gt=0)
+    # How often a provider is asked again that was busy or did not answer.
+    retries: int = Field(2, ge=0)
+    # Where the providers are, if not where they usually are and no variable says so.
+    anthropic_base_url: str | None = None
+    openai_base_url: str | None = None
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message that a model is sent."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an answer ended; a provider's last word, and only if the answer is whole."""
+
+    model: str
+    stop_reason: str | None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Provider(Protocol):
+    """A provider, with all it needs to know to be asked."""
+
+    name: str
+
+    def obstacle(self) -> HubError | None:
+        """Why it cannot be asked, if it cannot; names the remedy."""
+
+    def answer(self, model: str, messages: Sequence[Message]) -> AsyncGenerator[str | Ending, None]:
+        """The answer in pieces, and at last its ending.
+
+        Raises:
+            HubError: There is no answer, or it broke off.
+        """
+
+    async def models(self) -> list[str]:
+        """The names of its models, as it lists them.
+
+        Raises:
+            HubError: It does not say.
+        """
+
+
+def broke_off(provider: str) -> Unavailable:
+    """The error for an answer without an end."""
+    return Unavailable(f"the answer of {provider} broke off", suggestion="Ask again")
+
+
+def failure(provider: str, error: Exception, secret: str | None, key_variable: str) -> HubError:
+    """What an error of a provider's SDK, or of the HTTP client below it, means to a caller."""
+    text = _said(error)
+    if secret:
+        text = text.replace(secret, "…")
+    message = f"{provider}: {text}"
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int) and status >= 400:
+        if status in (401, 403):
+            return PermissionDenied(message, suggestion=f"Check the variable {key_variable}")
+        if status == 404:
+            return NotFound(message, suggestion="cone.registry lists the models there are")
+        if status in (429, 529):
+            return Overloaded(message)
+        if status >= 500:
+            return Unavailable(message)
+        return ExecutionError(message, suggestion="The provider does not take this conversation")
+    # The SDKs and the HTTP client below them have several classes for this, all named so.
+    if "Timeout" in type(error).__name__:
+        return Timeout(message)
+    return Unavailable(message)
+
+
+def _said(error: Exception) -> str:
+    """The sentence in an error, without the JSON around it."""
+    body = getattr(error, "body", None)
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        if isinstance(inner, dict) and isinstance(inner.get("message"), str):
+            return str(inner["message"])
+    return str(error) or type(error).__name__

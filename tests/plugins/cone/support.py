@@ -1,0 +1,65 @@
+"""A hub in this process with cones, trees, and things that handles point at."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from hubd.plexus.hub import Hub
+from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.cone.activation import Cone
+from hubd.plugins.echo import EchoPlugin
+from tests.support import call_events, hub_with
+
+PROVIDER_VARIABLES = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+)
+
+
+@asynccontextmanager
+async def cones(directory: Path) -> AsyncIterator[Hub]:
+    """The hub."""
+    async with hub_with(directory, EchoPlugin(), Arbor(), Cone()) as hub:
+        yield hub
+
+
+async def only(hub: Hub, method: str, /, **params: Any) -> dict[str, Any]:
+    """The one event of a call that must succeed, whatever the hub advises besides."""
+    [event] = [event for event in await everything(hub, method, **params)]
+    return event
+
+
+async def everything(hub: Hub, method: str, /, **params: Any) -> list[dict[str, Any]]:
+    """The events of a call that must succeed, whatever the hub advises besides."""
+    from tests.support import call_items
+
+    items = await call_items(hub, method, **params)
+    assert [item for item in items if item["type"] == "error"] == []
+    return [item["content"] for item in items if item["type"] == "data"]
+
+
+async def conversation(hub: Hub, name: str, **params: Any) -> list[tuple[str, str]]:
+    """Who has said what, on the way to where a cone stands."""
+    found = await call_events(hub, "cone.get_conversation", identifier=name, **params)
+    return [(message["role"], message["content"]) for message in found]
+
+
+async def head(hub: Hub, name: str) -> str:
+    """The node at which a cone stands."""
+    data = await only(hub, "cone.get", identifier=name)
+    return str(data["cone"]["head"]["node_id"])
+
+
+async def tree_of(hub: Hub, name: str) -> str:
+    """The tree of a cone."""
+    data = await only(hub, "cone.get", identifier=name)
+    return str(data["cone"]["head"]["tree_id"])
+
+
+def answer(events: list[dict[str, Any]]) -> str:
+    """The text of a chat's answer, put together from its pieces."""
+    return "".join(event["content"] for event in events if event["type"] == "chat_content")
