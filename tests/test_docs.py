@@ -9,6 +9,7 @@ from pathlib import Path
 from hubd.config import SETTINGS
 from hubd.plugins.arbor.holding import Settings as ArborSettings
 from hubd.plugins.claudecode.engine import Settings as ClaudeSettings
+from hubd.plugins.cone.providers.provider import Settings as ConeSettings
 from hubd.wire.item import EXIT_CODES
 from tests.support import HUBD, Daemon, environment
 from tests.test_architecture import MAY_IMPORT
@@ -38,7 +39,8 @@ def test_the_table_of_settings_is_the_one_in_the_code() -> None:
 
 
 def test_the_table_of_plugin_settings_is_the_one_in_the_code() -> None:
-    for section, model in (("arbor", ArborSettings), ("claudecode", ClaudeSettings)):
+    sections = (("arbor", ArborSettings), ("claudecode", ClaudeSettings), ("cone", ConeSettings))
+    for section, model in sections:
         for name, field in model.model_fields.items():
             default = "none" if field.default is None else str(field.default)
             assert f"| `{section}` | `{name}` | {default} | " in README, name

@@ -63,6 +63,20 @@ class ApprovalResolved(Event):
     approved: bool
 
 
+class Piece(Event):
+    """The next piece of a text."""
+
+    content: str
+    offset: int
+
+
+class Speech(Event):
+    """A whole message."""
+
+    role: str
+    content: str
+
+
 class Complete(Event):
     turns: int
 
@@ -214,6 +228,14 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
             yield ChatFailed(message="the model gave up")
         if end == "failed":
             raise by_code("unavailable", "no model")
+
+    @method(render="chat")
+    async def pieces(self) -> AsyncIterator[Piece | Speech | Complete]:
+        """A whole message, then one in pieces that say where they begin."""
+        yield Speech(role="user", content="Well?")
+        yield Piece(content="Half ", offset=0)
+        yield Piece(content="and half", offset=5)
+        yield Complete(turns=1)
 
     @method(render="table", read_only=True)
     async def rows(self, count: int = 3) -> AsyncIterator[Row]:

@@ -259,6 +259,7 @@ def test_the_tab_key_completes_in_an_interactive_shell(
         ("synapse cli stroke --pet Tiger::t", ["--pet", "Tiger", "::", "t"], {"two"}),
         ("synapse cli stroke --pet Tiger::", ["--pet", "Tiger", "::"], {"two"}),
         ("synapse cli stroke --mood ", ["--mood", ""], {"calm", "wild"}),
+        ("synapse cli stroke --animal To", ["--animal", "To"], {"Tom"}),
     ],
 )
 def test_words_that_bash_cuts_are_put_together_again(

@@ -72,6 +72,7 @@ def test_one_event_is_its_fields_below_each_other(home: Path) -> None:
         (("cli", "words"), ["plain words"]),
         (("cli", "branches"), ["t1", "└── the root", "    └── a leaf"]),
         (("cli", "chat", "--end", "complete"), ["Hello", "· complete turns=1"]),
+        (("cli", "pieces"), ["user: Well?", "Half and half", "· complete turns=1"]),
         (("cli", "words", "--raw"), ["plain words"]),
         (("cli", "words", "-j"), ['{"type":"note","text":"plain words"}']),
         (("cli", "rows", "--fields", "name", "--count", "1"), ["name  name-0"]),

@@ -9,7 +9,7 @@ from hubd.plexus.hub import Hub
 from hubd.plugins.arbor.activation import Arbor
 from hubd.plugins.cone.activation import Cone
 from hubd.plugins.echo import EchoPlugin
-from tests.support import call_events, hub_with
+from tests.support import call_items, hub_with
 
 PROVIDER_VARIABLES = (
     "ANTHROPIC_API_KEY",
@@ -29,14 +29,12 @@ async def cones(directory: Path) -> AsyncIterator[Hub]:
 
 async def only(hub: Hub, method: str, /, **params: Any) -> dict[str, Any]:
     """The one event of a call that must succeed, whatever the hub advises besides."""
-    [event] = [event for event in await everything(hub, method, **params)]
+    [event] = await everything(hub, method, **params)
     return event
 
 
 async def everything(hub: Hub, method: str, /, **params: Any) -> list[dict[str, Any]]:
     """The events of a call that must succeed, whatever the hub advises besides."""
-    from tests.support import call_items
-
     items = await call_items(hub, method, **params)
     assert [item for item in items if item["type"] == "error"] == []
     return [item["content"] for item in items if item["type"] == "data"]
@@ -44,7 +42,7 @@ async def everything(hub: Hub, method: str, /, **params: Any) -> list[dict[str, 
 
 async def conversation(hub: Hub, name: str, **params: Any) -> list[tuple[str, str]]:
     """Who has said what, on the way to where a cone stands."""
-    found = await call_events(hub, "cone.get_conversation", identifier=name, **params)
+    found = await everything(hub, "cone.get_conversation", identifier=name, **params)
     return [(message["role"], message["content"]) for message in found]
 
 

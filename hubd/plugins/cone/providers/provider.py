@@ -22,13 +22,13 @@ class Settings(BaseModel):
     """How cone works."""
 
     # The model of cones that name none.
-    model: str = Field("offline", min_length=1)
+    model: str = Field(default="offline", min_length=1)
     # How long an answer may be, for providers that want to know (Anthropic).
-    max_tokens: int = Field(8192, ge=1)
+    max_tokens: int = Field(default=8192, ge=1)
     # How long an answer may take in all.
-    answer_seconds: float = Field(600, gt=0)
+    answer_seconds: float = Field(default=600, gt=0)
     # How often a provider is asked again that was busy or did not answer.
-    retries: int = Field(2, ge=0)
+    retries: int = Field(default=2, ge=0)
     # Where the providers are, if not where they usually are and no variable says so.
     anthropic_base_url: str | None = None
     openai_base_url: str | None = None

@@ -1,0 +1,65 @@
+"""System prompts of cones, as MCP clients see them."""
+
+from pathlib import Path
+
+import pytest
+from mcp import MCPError
+from mcp_types import TextContent
+
+from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.cone.activation import Cone
+from tests.mcp.ears import listening
+from tests.mcp.support import (
+    ERAS,
+    TOKEN,
+    TRANSPORTS,
+    Era,
+    Transport,
+    connected,
+    over_http,
+    serving,
+)
+from tests.support import Daemon, call_items
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_the_system_prompts_of_cones_are_prompts(
+    daemon: Daemon, transport: Transport, era: Era
+) -> None:
+    async with connected(daemon, transport, era) as client:
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == []
+        for name, text in (("b. brief", "Be brief."), ("a", "Be { {not} a template}.")):
+            await client.call_tool("cone.create", {"name": name, "system_prompt": text})
+        await client.call_tool("cone.create", {"name": "silent"})
+        listed = (await client.list_prompts()).prompts
+        assert [prompt.name for prompt in listed] == ["cone.a", "cone.b. brief"]
+        assert listed[0].description == "The system prompt of a cone on offline"
+        assert not listed[0].arguments
+        filled = await client.get_prompt("cone.b. brief")
+        [message] = filled.messages
+        assert isinstance(message.content, TextContent)
+        assert (message.role, message.content.text) == ("user", "Be brief.")
+        for name, arguments in (("cone.silent", {}), ("cone.c", {}), ("cone.a", {"x": "y"})):
+            with pytest.raises(MCPError) as caught:
+                await client.get_prompt(name, arguments)
+            assert caught.value.error.code == -32602
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_clients_are_told_when_a_prompt_comes_or_goes(tmp_path: Path, era: Era) -> None:
+    async with serving(tmp_path, Arbor(), Cone()) as served:
+        for method, params in (
+            ("create", {"name": "c", "system_prompt": "Be brief."}),
+            ("fork", {"identifier": "c", "new_name": "d"}),
+            ("delete", {"identifier": "c"}),
+        ):
+            async with listening(served, tmp_path, "http", era) as (client, ears):
+                # What no client can see is not worth a word.
+                await call_items(served.hub, "cone.create", name=f"without {method}")
+                await call_items(served.hub, f"cone.{method}", **params)
+                await ears.hear("prompts")
+                assert ears.heard == ["prompts"]
+        async with over_http(served.url, TOKEN, era) as client:
+            listed = (await client.list_prompts()).prompts
+            assert [prompt.name for prompt in listed] == ["cone.d"]

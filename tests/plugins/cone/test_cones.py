@@ -1,0 +1,221 @@
+"""Cones: made, found, forked, moved and removed."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from hubd.plexus.hub import Hub
+from tests.plugins.cone.support import cones, conversation, everything, head, only, tree_of
+from tests.support import call_error, call_events, call_items
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    async with cones(tmp_path) as made:
+        yield made
+
+
+async def test_a_new_cone_stands_at_the_root_of_a_tree_that_it_holds(hub: Hub) -> None:
+    made = await only(hub, "cone.create", name="c")
+    assert made["type"] == "cone_created"
+    assert UUID(made["cone_id"]).version == 4
+    tree = (await call_events(hub, "arbor.tree_get", tree_id=made["head"]["tree_id"]))[0]["tree"]
+    assert tree["root"] == made["head"]["node_id"]
+    assert tree["owners"] == {f"cone:{made['cone_id']}": 1}
+    assert await conversation(hub, "c") == []
+
+
+async def test_a_system_prompt_is_the_first_node_and_can_be_pointed_at(hub: Hub) -> None:
+    made = await only(hub, "cone.create", name="c", system_prompt="Be brief.")
+    assert await conversation(hub, "c") == [("system", "Be brief.")]
+    assert (await only(hub, "cone.get", identifier="c"))["system_prompt"] == "Be brief."
+    resolved = await only(hub, "plexus.resolve_handle", handle=made["handle"])
+    assert resolved["kind"] == "message"
+    assert resolved["data"] == {
+        "type": "resolved_message",
+        "id": made["handle"].split(":")[3].removeprefix("msg-"),
+        "role": "system",
+        "content": "Be brief.",
+        "model": None,
+        "name": "system",
+    }
+
+
+@pytest.mark.parametrize("by", ["name", "id", "beginning", "alias"])
+async def test_a_cone_is_found_by_name_id_or_the_beginning_of_its_id(hub: Hub, by: str) -> None:
+    made = await only(hub, "cone.create", name="c")
+    await only(hub, "cone.create", name="other")
+    identifier = {"name": "c", "id": made["cone_id"], "beginning": made["cone_id"][:8]}
+    params = {"name": "c"} if by == "alias" else {"identifier": identifier[by]}
+    assert (await only(hub, "cone.get", **params))["cone"]["cone_id"] == made["cone_id"]
+
+
+async def test_a_name_is_taken_once(hub: Hub) -> None:
+    made = await only(hub, "cone.create", name="c", system_prompt="first")
+    error = await call_error(hub, "cone.create", name="c", system_prompt="second")
+    assert error["code"] == "conflict"
+    error = await call_error(hub, "cone.fork", identifier="c", new_name="c")
+    assert error["code"] == "conflict"
+    # Nothing of what was refused is left.
+    trees = (await call_events(hub, "arbor.tree_list"))[0]["trees"]
+    assert [tree["tree_id"] for tree in trees] == [made["head"]["tree_id"]]
+    assert trees[0]["ref_count"] == 1
+
+
+@pytest.mark.parametrize("method", ["get", "delete", "get_conversation", "export"])
+async def test_what_is_not_there_is_not_found(hub: Hub, method: str) -> None:
+    error = await call_error(hub, f"cone.{method}", identifier="nobody")
+    assert error["code"] == "not_found"
+    assert "cone.create" in error["guidance"]["suggestion"]
+
+
+async def test_all_cones_are_listed_without_their_prompts(hub: Hub) -> None:
+    assert await call_events(hub, "cone.list") == [{"type": "cone_list", "cones": []}]
+    for name in ("b", "a"):
+        await only(hub, "cone.create", name=name, system_prompt="x" * 1000, model_id="m")
+    [page] = await call_events(hub, "cone.list")
+    assert [cone["name"] for cone in page["cones"]] == ["b", "a"]
+    assert "x" * 10 not in str(page)
+
+
+async def test_a_fork_shares_the_tree_and_holds_it_too(hub: Hub) -> None:
+    await only(hub, "cone.create", name="c", system_prompt="s")
+    await everything(hub, "cone.chat", identifier="c", prompt="one")
+    fork = await only(hub, "cone.fork", identifier="c", new_name="d", model_id="openai/tiny")
+    assert fork["head"] == (await only(hub, "cone.get", identifier="c"))["cone"]["head"]
+    assert fork["model_id"] == "openai/tiny"
+    assert (await only(hub, "cone.get", identifier="d"))["system_prompt"] == "s"
+    tree_id = await tree_of(hub, "c")
+    await only(hub, "cone.delete", identifier="c")
+    refs = (await call_events(hub, "arbor.tree_get", tree_id=tree_id))[0]["tree"]
+    assert (refs["state"], refs["ref_count"]) == ("active", 1)
+    assert [role for role, _ in await conversation(hub, "d")] == ["system", "user", "assistant"]
+
+
+async def test_cones_diverge_after_a_fork(hub: Hub) -> None:
+    await only(hub, "cone.create", name="c")
+    await everything(hub, "cone.chat", identifier="c", prompt="one")
+    await only(hub, "cone.fork", identifier="c", new_name="d")
+    for name in "cd":
+        await everything(hub, "cone.chat", identifier=name, prompt=f"two of {name}")
+    said = {name: [text for _, text in await conversation(hub, name)] for name in "cd"}
+    assert said["c"][:2] == said["d"][:2]
+    assert (said["c"][2], said["d"][2]) == ("two of c", "two of d")
+
+
+async def test_a_fork_can_begin_at_any_earlier_node(hub: Hub) -> None:
+    await only(hub, "cone.create", name="c")
+    await everything(hub, "cone.chat", identifier="c", prompt="one")
+    earlier = await head(hub, "c")
+    await everything(hub, "cone.chat", identifier="c", prompt="two")
+    await only(hub, "cone.fork", identifier="c", new_name="d", at=earlier)
+    assert [text for role, text in await conversation(hub, "d") if role == "user"] == ["one"]
+
+
+async def test_deleting_the_last_cone_lets_its_tree_go(hub: Hub) -> None:
+    made = await only(hub, "cone.create", name="c", system_prompt="s")
+    deleted = await only(hub, "cone.delete", identifier="c")
+    assert deleted == {"type": "cone_deleted", "cone_id": made["cone_id"], "name": "c"}
+    tree = (await call_events(hub, "arbor.tree_get", tree_id=made["head"]["tree_id"]))[0]["tree"]
+    assert tree["state"] == "scheduled"
+    # What was said stays for as long as the tree does.
+    await only(hub, "plexus.resolve_handle", handle=made["handle"])
+    await call_events(hub, "arbor.tree_delete", tree_id=made["head"]["tree_id"], force=True)
+    error = await call_error(hub, "plexus.resolve_handle", handle=made["handle"])
+    assert error["code"] == "handle_target_missing"
+
+
+async def test_a_cone_goes_with_a_tree_that_is_deleted_by_force(hub: Hub) -> None:
+    await only(hub, "cone.create", name="c", system_prompt="s")
+    await call_events(hub, "arbor.tree_delete", tree_id=await tree_of(hub, "c"), force=True)
+    assert (await call_error(hub, "cone.get", identifier="c"))["code"] == "not_found"
+
+
+async def test_a_cone_begins_at_a_node_of_an_existing_tree(hub: Hub) -> None:
+    tree = (await call_events(hub, "arbor.tree_create"))[0]["tree_id"]
+    [first] = await call_events(hub, "arbor.node_create_text", tree_id=tree, content="notes")
+    made = await only(
+        hub,
+        "cone.create",
+        name="c",
+        tree_id=tree,
+        node_id=first["node_id"],
+        system_prompt="Read the notes.",
+    )
+    assert made["head"]["tree_id"] == tree
+    assert await conversation(hub, "c") == [("user", "notes"), ("system", "Read the notes.")]
+    owners = (await call_events(hub, "arbor.tree_get", tree_id=tree))[0]["tree"]["owners"]
+    assert owners == {"system": 1, f"cone:{made['cone_id']}": 1}
+
+
+async def test_set_head_moves_within_the_tree_only(hub: Hub) -> None:
+    await only(hub, "cone.create", name="c")
+    root = await head(hub, "c")
+    await everything(hub, "cone.chat", identifier="c", prompt="one")
+    moved = await only(hub, "cone.set_head", identifier="c", node_id=root)
+    assert moved["head"]["node_id"] == root == await head(hub, "c")
+    await only(hub, "cone.create", name="d")
+    foreign = await head(hub, "d")
+    for node_id in (foreign, str(uuid4())):
+        error = await call_error(hub, "cone.set_head", identifier="c", node_id=node_id)
+        assert error["code"] == "not_found"
+    assert await head(hub, "c") == root
+
+
+async def test_a_node_on_which_a_cone_stands_cannot_be_deleted(hub: Hub) -> None:
+    await only(hub, "cone.create", name="c", system_prompt="s")
+    where = {"tree_id": await tree_of(hub, "c"), "node_id": await head(hub, "c")}
+    error = await call_error(hub, "arbor.node_delete", **where)
+    assert error["code"] == "conflict"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"name": ""},
+        {"name": "x" * 201},
+        {"name": "c", "system_prompt": ""},
+        {"name": "c", "model_id": ""},
+        {"name": "c", "node_id": str(uuid4())},
+        {"identifier": "c"},
+    ],
+)
+async def test_what_does_not_fit_is_refused_and_makes_nothing(
+    hub: Hub, params: dict[str, str]
+) -> None:
+    assert (await call_error(hub, "cone.create", **params))["code"] == "invalid_params"
+    assert (await call_events(hub, "cone.list"))[0]["cones"] == []
+    assert (await call_events(hub, "arbor.tree_list"))[0]["trees"] == []
+
+
+async def test_a_cone_that_nobody_gave_a_model_says_that_it_is_offline(hub: Hub) -> None:
+    items = await call_items(hub, "cone.create", name="c")
+    [advice] = [item for item in items if item["type"] == "guidance"]
+    assert "offline" in advice["suggestion"]
+    assert "ANTHROPIC_API_KEY" in advice["suggestion"]
+    items = await call_items(hub, "cone.create", name="d", model_id="offline")
+    assert [item["type"] for item in items] == ["data", "done"]
+
+
+async def test_the_roles_in_a_handle_must_be_the_messages(hub: Hub) -> None:
+    made = await only(hub, "cone.create", name="c", system_prompt="s")
+    lied = made["handle"].replace(":system:system", ":user:system")
+    assert (await call_error(hub, "plexus.resolve_handle", handle=lied))["code"] == (
+        "handle_target_missing"
+    )
+    for wrong in (
+        made["handle"].replace(":system:system", ":judge"),
+        "cone@1.0.0::chat:msg-1:user",
+    ):
+        error = await call_error(hub, "plexus.resolve_handle", handle=wrong)
+        assert error["code"] == "handle_invalid"
+
+
+async def test_the_older_form_of_a_handle_resolves_as_well(hub: Hub) -> None:
+    made = await only(hub, "cone.create", name="c", system_prompt="s")
+    identifier = made["handle"].partition("::chat:")[2]
+    older = {"source": "cone", "source_version": "1.0.0", "identifier": identifier}
+    resolved = await only(hub, "plexus.resolve_handle", handle=older)
+    assert (resolved["handle"], resolved["data"]["content"]) == (made["handle"], "s")
