@@ -6,6 +6,8 @@ should a plugin hold up the event loop itself.
 """
 
 import asyncio
+import gc
+import importlib
 import logging
 import os
 import resource
@@ -110,7 +112,8 @@ class _Daemon:
             await stack.enter_async_context(serve_mcp_stdio(lazy, Path(paths.mcp_socket)))
             port, mcp_port = (bound.getsockname()[1] for bound in (listener, mcp_listener))
             instance.write_record(paths, self._record(port, mcp_port))
-            # Imported after the Unix socket is open: who connects there meanwhile only waits.
+            # In a thread, now that the Unix socket is open: who connects there need not wait.
+            await asyncio.to_thread(_import_transports)
             from hubd.transport.mcp_http import serve_mcp_http
             from hubd.transport.websocket import serve_websocket
 
@@ -127,6 +130,9 @@ class _Daemon:
                 extra={"pid": os.getpid(), "plexus_hash": hub.hash},
             )
             await asyncio.to_thread(DESCRIBED.save)
+            # What is there now stays for as long as the process: it is not looked at again.
+            gc.freeze()
+            gc.enable()
             if self._detached:
                 _leave_the_terminal()
             await self._stop.wait()
@@ -160,6 +166,12 @@ class _Daemon:
         # Not loop.add_signal_handler: that one needs a loop that still turns.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
+
+
+def _import_transports() -> None:
+    """What TCP needs, which takes a while to import."""
+    importlib.import_module("hubd.transport.mcp_http")
+    importlib.import_module("hubd.transport.websocket")
 
 
 def _allow_many_files() -> None:

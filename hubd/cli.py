@@ -5,6 +5,7 @@ Data goes to stdout, everything else to stderr.
 """
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -69,6 +70,8 @@ def _with_command(given: Sequence[str]) -> list[str]:
 
 def _run(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
+    # Next to nothing of what is imported is garbage; the daemon looks for it once it is ready.
+    gc.disable()
     # Before anything that describes itself is imported.
     from hubd.activation.described import DESCRIBED
 

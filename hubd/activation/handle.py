@@ -79,7 +79,8 @@ class Handle(BaseModel):
     `KINDS`); `summary`, a format of one line over the resolved data, such as `"{role}: {content}"`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # Most types are never read or written by this process.
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     method: ClassVar[str] = ""
     kind: ClassVar[str] = "unknown"

@@ -153,13 +153,25 @@ class Method:
     function: Callable[..., AsyncGenerator[Any, None]]
     description: str
     details: str
-    params: type[BaseModel]
+    # Types and defaults of the parameters, as pydantic's `create_model` takes them.
+    fields: Mapping[str, Any]
     events: tuple[type, ...]
     streaming: bool
     bidirectional: bool
     # Parameters of which exactly one is given; none if there are no such.
     one_of: tuple[str, ...]
     annotations: Mapping[str, Any]
+
+    @cached_property
+    def params(self) -> type[BaseModel]:
+        """The parameters as a model, made when the first call needs it: most are never called."""
+        return create_model(
+            self._title,
+            __config__=ConfigDict(
+                extra="forbid", allow_inf_nan=False, protected_namespaces=(), defer_build=True
+            ),
+            **self.fields,
+        )
 
     @cached_property
     def params_schema(self) -> JsonSchema:
@@ -238,23 +250,12 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
         if strange:
             raise TypeError(f"{where}: {hint} names unknown parameter(s) {', '.join(strange)}")
     _check_aliases(where, mark.annotations.get("aliases", {}), fields)
-    try:
-        params = create_model(
-            f"{owner}_{name}",
-            # Built when the first call needs it: most methods are never called.
-            __config__=ConfigDict(
-                extra="forbid", allow_inf_nan=False, protected_namespaces=(), defer_build=True
-            ),
-            **fields,
-        )
-    except PydanticUserError as error:
-        raise TypeError(f"{where}: a parameter has no schema ({error.message})") from error
     read = Method(
         name=name,
         function=function,
         description=summary,
         details=details,
-        params=params,
+        fields=fields,
         events=_events(where, hints),
         streaming=mark.streaming,
         bidirectional=mark.bidirectional,
