@@ -6,9 +6,10 @@ Only the surface; the hub implements it (plexus/host.py), and a test may impleme
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Protocol
 
-from pydantic_core import to_json
+from pydantic_core import from_json
 
 from hubd.errors import HubError
 from hubd.wire.context import Client, Context
@@ -27,14 +28,22 @@ class Option:
     description: str | None = None
 
 
-@dataclass(frozen=True)
 class Resolved:
     """What a handle pointed at."""
 
-    handle: WireHandle
-    kind: str
-    data: Mapping[str, Any]
-    summary: str
+    def __init__(self, handle: WireHandle, kind: str, json: bytes, summary: str) -> None:
+        self.handle = handle
+        self.kind = kind
+        # The data as any client sees it; most who resolve only pass it on.
+        self.json = json
+        # The data in one line.
+        self.summary = summary
+
+    @cached_property
+    def data(self) -> Mapping[str, Any]:
+        """The data, to look into."""
+        data: dict[str, Any] = from_json(self.json)
+        return data
 
     @property
     def text(self) -> str:
@@ -42,7 +51,7 @@ class Resolved:
         for name in SAYING:
             if isinstance(said := self.data.get(name), str):
                 return said
-        return to_json(dict(self.data)).decode()
+        return self.json.decode()
 
 
 class Host(Protocol):

@@ -133,7 +133,7 @@ class Plexus(Activation, version="1.0.0"):
         tree_id: TreeId,
         node_id: UUID | None = None,
         lanes: list[Literal["main", "events"]] | None = None,
-    ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle]:
+    ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle | Encoded]:
         """Resolve every handle of a tree, or of the path to one of its nodes, in order.
 
         Args:

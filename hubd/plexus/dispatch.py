@@ -11,10 +11,9 @@ from contextlib import aclosing
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from hubd.activation.event import Encoded
 from hubd.activation.handle import ORIGIN
 from hubd.activation.method import Method
 from hubd.errors import (
@@ -29,6 +28,7 @@ from hubd.errors import (
     VersionUnsupported,
     by_code,
 )
+from hubd.plexus.encode import encode
 from hubd.plexus.hub import Hub, Node, did_you_mean
 from hubd.plexus.universal import UNIVERSAL_METHODS, Namespace, find_method
 from hubd.wire.context import Client, Context
@@ -166,7 +166,7 @@ class Call:
                 count += 1
                 if count > 1 and not spec.streaming:
                     raise Internal(f"{content_type} promises one event and yielded another")
-                content = _encode(event, spec, content_type, context)
+                content = encode(event, spec.events, content_type, context)
                 await self.send(Data(self.stamp.metadata(), content_type, content))
         if count == 0 and not spec.streaming:
             raise Internal(f"{content_type} promises one event and yielded none")
@@ -270,17 +270,3 @@ def _split(path: str) -> list[str]:
         shown = path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}…"
         raise InvalidMethod(f"'{shown}' is not a method path")
     return segments
-
-
-def _encode(event: object, spec: Method, content_type: str, context: dict[str, Any]) -> bytes:
-    if not isinstance(event, spec.events):
-        declared = ", ".join(sorted(cls.__name__ for cls in spec.events))
-        raise Internal(f"{content_type} yielded {type(event).__name__}; it declares {declared}")
-    if isinstance(event, Encoded):
-        # Newlines mean nothing in JSON, but the end of a message to the Unix socket.
-        return event.json.replace(b"\n", b" ").replace(b"\r", b" ")
-    assert isinstance(event, BaseModel)
-    try:
-        return event.__pydantic_serializer__.to_json(event, context=context)
-    except PydanticSerializationError as error:
-        raise Internal(f"{content_type} yielded something that is no JSON: {error}") from error

@@ -14,7 +14,7 @@ from hubd.activation.host import Option, Resolved
 from hubd.errors import Cancelled, HubError, Internal, Timeout, by_code
 from hubd.plexus.dispatch import Call, current_call
 from hubd.plexus.hub import Hub
-from hubd.plexus.resolve import read_handle, resolve, resolve_each
+from hubd.plexus.resolve import resolve, resolve_each
 from hubd.wire.context import Client, Context
 from hubd.wire.handle import WireHandle
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Progress, Request
@@ -112,7 +112,7 @@ class PlexusHost:
 
     async def resolve(self, handle: str | WireHandle) -> Resolved:
         """As `Host.resolve`."""
-        _, found = await resolve(self._hub, read_handle(handle))
+        _, found = await resolve(self._hub, handle)
         return found[0]
 
     async def resolve_each(

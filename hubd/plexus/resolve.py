@@ -19,10 +19,10 @@ from hubd.errors import (
     HandleNotSupported,
     HandleTargetMissing,
     HubError,
-    Internal,
     NotFound,
     Timeout,
 )
+from hubd.plexus.encode import encode
 from hubd.plexus.hub import Hub, Node
 from hubd.wire import handle as grammar
 from hubd.wire.handle import WireHandle
@@ -35,6 +35,9 @@ RESOLVE_TIMEOUT_SECONDS: Final = 30.0
 CONCURRENT: Final = 16
 # A summary is one line of a terminal, at most.
 SUMMARY_LENGTH: Final = 200
+
+# Who owns a handle, and what it points at; or why it could not be resolved.
+Answer = tuple[Node, list[Resolved]] | HubError
 
 
 def read_handle(value: object) -> WireHandle:
@@ -52,7 +55,7 @@ def read_handle(value: object) -> WireHandle:
 
 
 async def resolve(
-    hub: Hub, handle: WireHandle, within: Node | None = None
+    hub: Hub, handle: object, within: Node | None = None
 ) -> tuple[Node, list[Resolved]]:
     """What a handle points at, and who owns it; normally one thing, for some handles several.
 
@@ -60,38 +63,11 @@ async def resolve(
         HubError: `activation_not_found`, `version_unsupported`, `handle_not_supported`,
             `handle_invalid`, `handle_target_missing`, or what the resolver failed with.
     """
-    owner = hub.owner_of(handle, within)
-    if handle.plugin != owner.path:
-        # Handles are shown by name, whichever way they were written.
-        handle = replace(handle, plugin=owner.path)
-    entry = owner.activation.resolvers.get(handle.method)
-    if entry is None:
-        types = sorted(owner.activation.resolvers)
-        raise HandleNotSupported(f"{owner.path} has no handles '{handle.method}'", available=types)
-    found: list[Resolved] = []
     try:
-        reference = entry.handle.parse(handle)
-        events = entry.function(owner.activation, reference)
-        async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS), aclosing(events) as stream:
-            async for event in stream:
-                data = _plain(event, entry.events, owner)
-                summary = _summary(entry.handle.summary, data, handle)
-                found.append(Resolved(handle, entry.handle.kind, data, summary))
-    except NotFound as error:
-        raise HandleTargetMissing(error.message) from error
-    except HubError:
-        raise
+        async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
+            return await _resolve(hub, handle, within)
     except TimeoutError:
-        raise Timeout(f"{handle} took longer than {RESOLVE_TIMEOUT_SECONDS:.0f} s") from None
-    except Exception as error:
-        log.exception("the resolver of %s failed", handle)
-        raise ExecutionError(f"{type(error).__name__}: {error}") from error
-    if not found:
-        raise HandleTargetMissing(f"nothing is left behind {handle}")
-    return owner, found
-
-
-Answer = tuple[Node, list[Resolved]] | HubError
+        raise _too_slow(handle) from None
 
 
 async def resolve_each(
@@ -120,22 +96,45 @@ async def resolve_each(
 
 async def _attempt(hub: Hub, handle: object, within: Node | None) -> Answer:
     try:
-        return await resolve(hub, read_handle(handle), within)
+        return await resolve(hub, handle, within)
     except HubError as error:
         return error
 
 
-def _plain(event: object, expected: tuple[type, ...], owner: Node) -> dict[str, Any]:
-    """The data of one resolved thing, as any client will see it."""
-    if not isinstance(event, expected):
-        raise Internal(f"the resolver of {owner.path} yielded {type(event).__name__}")
-    if isinstance(event, Encoded):
-        data: dict[str, Any] = from_json(event.json)
-        return data
-    plain: dict[str, Any] = event.model_dump(  # type: ignore[attr-defined]
-        mode="json", context={ORIGIN: owner.activation.origin}
-    )
-    return plain
+async def _resolve(hub: Hub, written: object, within: Node | None) -> tuple[Node, list[Resolved]]:
+    handle = read_handle(written)
+    owner = hub.owner_of(handle, within)
+    if handle.plugin != owner.path:
+        # Handles are shown by name, whichever way they were written.
+        handle = replace(handle, plugin=owner.path)
+    entry = owner.activation.resolvers.get(handle.method)
+    if entry is None:
+        types = sorted(owner.activation.resolvers)
+        raise HandleNotSupported(f"{owner.path} has no handles '{handle.method}'", available=types)
+    kind, template = entry.handle.kind, entry.handle.summary
+    context = {ORIGIN: owner.activation.origin}
+    found: list[Resolved] = []
+    try:
+        events = entry.function(owner.activation, entry.handle.parse(handle))
+        async with aclosing(events) as stream:
+            async for event in stream:
+                json = encode(event, entry.events, f"the resolver of {owner.path}", context)
+                fields = from_json(json) if isinstance(event, Encoded) else event.__dict__
+                found.append(Resolved(handle, kind, json, _summary(template, fields, handle)))
+    except NotFound as error:
+        raise HandleTargetMissing(error.message) from error
+    except (HubError, TimeoutError):
+        raise
+    except Exception as error:
+        log.exception("the resolver of %s failed", handle)
+        raise ExecutionError(f"{type(error).__name__}: {error}") from error
+    if not found:
+        raise HandleTargetMissing(f"nothing is left behind {handle}")
+    return owner, found
+
+
+def _too_slow(handle: object) -> Timeout:
+    return Timeout(f"{handle} took longer than {RESOLVE_TIMEOUT_SECONDS:.0f} s")
 
 
 def _summary(template: str, data: Mapping[str, Any], handle: WireHandle) -> str:

@@ -2,9 +2,12 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
+from functools import lru_cache
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 from pydantic import BaseModel, Field
+from pydantic_core import to_json
 
 from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import UnreadHandle
@@ -13,7 +16,7 @@ from hubd.activation.method import UNIVERSAL, Method, MethodMark, mark_of, metho
 from hubd.errors import HubError, MethodNotFound
 from hubd.plexus.describe import method_schema
 from hubd.plexus.hub import Hub, Node, did_you_mean
-from hubd.plexus.resolve import Answer, read_handle, resolve, resolve_each
+from hubd.plexus.resolve import Answer, resolve, resolve_each
 from hubd.wire.jsonrpc import dump
 
 # One call resolves at most this many handles; a longer list is several calls.
@@ -82,7 +85,7 @@ class Namespace:
     @method(read_only=True)
     async def resolve_handle(
         self, handle: UnreadHandle | Annotated[list[UnreadHandle], Field(max_length=MAX_HANDLES)]
-    ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle]:
+    ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle | Encoded]:
         """Read back what a handle points at, or each of several, in order.
 
         Args:
@@ -90,8 +93,7 @@ class Namespace:
                 reported one by one and do not stop the others.
         """
         if not isinstance(handle, list):
-            owner, found = await resolve(self.hub, read_handle(handle), within=self.node)
-            for resolved in resolved_events(owner, found):
+            for resolved in resolved_events(*await resolve(self.hub, handle, within=self.node)):
                 yield resolved
             return
         async with aclosing(resolve_each(self.hub, handle, within=self.node)) as answers:
@@ -101,7 +103,7 @@ class Namespace:
 
 async def answered(
     handles: Iterable[str | dict[str, Any]], answers: AsyncIterator[Answer]
-) -> AsyncIterator[ResolvedHandle | UnresolvedHandle]:
+) -> AsyncIterator[UnresolvedHandle | Encoded]:
     """What several handles point at, as events, in order."""
     given = iter(handles)
     async for answer in answers:
@@ -114,20 +116,28 @@ async def answered(
                 yield event
 
 
-def resolved_events(owner: Node, found: list[Resolved]) -> list[ResolvedHandle]:
-    """What a handle points at, as events."""
+def resolved_events(owner: Node, found: list[Resolved]) -> list[Encoded]:
+    """What a handle points at, as `ResolvedHandle` events; the data goes in as it is."""
     return [
-        ResolvedHandle(
-            handle=str(entry.handle),
-            kind=entry.kind,
-            data=dict(entry.data),
-            origin=HandleOrigin(
-                plugin_id=str(owner.plugin_id), plugin=owner.path, method=entry.handle.method
-            ),
-            summary=entry.summary,
+        Encoded(
+            b'{"type":"resolved","handle":%b,"kind":"%b","data":%b,"origin":%b,"summary":%b}'
+            % (
+                to_json(str(entry.handle)),
+                entry.kind.encode(),
+                entry.json,
+                _origin(owner.plugin_id, owner.path, entry.handle.method),
+                to_json(entry.summary),
+            )
         )
         for entry in found
     ]
+
+
+# Few plugins with few kinds of handles own very many handles.
+@lru_cache(maxsize=1024)
+def _origin(plugin_id: UUID, plugin: str, method: str) -> bytes:
+    origin = HandleOrigin(plugin_id=str(plugin_id), plugin=plugin, method=method)
+    return origin.__pydantic_serializer__.to_json(origin)
 
 
 def describe_method(node: Node, name: str) -> Mapping[str, Any]:

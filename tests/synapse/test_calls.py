@@ -107,10 +107,11 @@ def test_a_namespace_that_is_not_there_is_refused_with_those_that_are(home: Path
 
 
 def test_a_handle_of_a_plugin_that_is_not_there_is_not_found(home: Path) -> None:
-    handle = "cone@1.0.0::chat:msg-550e8400:user:bob"
+    handle = "nobody@1.0.0::chat:msg-550e8400:user:bob"
     result = synapse("plexus", "resolve_handle", "--handle", handle, home=home)
-    assert refusal(result, 3) == "no plugin 'cone' owns this handle"
-    assert "cli, echo, solar" in result.stderr
+    assert refusal(result, 3) == "no plugin 'nobody' owns this handle"
+    known = result.stderr.partition("These plugins have handles")[2]
+    assert all(name in known for name in ("cli", "echo", "solar"))
 
 
 def test_a_handle_is_resolved(home: Path) -> None:
@@ -275,7 +276,7 @@ def test_an_error_leaves_stdout_empty_in_every_output(home: Path, option: str) -
 
 
 def test_a_stream_that_fails_before_its_first_event_prints_no_array(home: Path) -> None:
-    handle = "cone@1.0.0::chat:x"
+    handle = "nobody@1.0.0::chat:x"
     result = synapse("plexus", "resolve-handle", "--handle", handle, "-o", "json", home=home)
     refusal(result, 3)
 
@@ -320,7 +321,7 @@ def test_a_timeout_that_is_none_is_refused(home: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        ("ecko ping", "unknown namespace 'ecko'", "Did you mean echo?"),
+        ("ecko ping", "unknown namespace 'ecko'", "Did you mean echo"),
         ("echo pong", "'echo' has no method or namespace 'pong'", "Did you mean ping or once?"),
         ("solar earth moon", "'solar earth' has no method or namespace 'moon'", ""),
         ("echo once --mesage x", "unknown parameter --mesage", "--message"),
