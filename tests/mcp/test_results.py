@@ -135,12 +135,16 @@ SCRIPT: list[tuple[str, Known]] = [
     ("claudecode.consumers_reset", {"name": "t", "consumer": "c"}),
     ("claudecode.fork", {"name": "s", "new_name": "u"}),
     ("claudecode.retention", {"dry_run": True, "days": 1}),
+    ("cone.create", {"name": "c", "system_prompt": "Be brief."}),
+    ("cone.chat", {"identifier": "c", "prompt": "Hello"}),
+    ("cone.fork", {"identifier": "c", "new_name": "d"}),
     ("plexus.call", {"method": "echo.once", "params": {"message": "hi"}}),
 ]
 # What takes something away; after everything that reads.
 ENDING: list[tuple[str, Known]] = [
     ("claudecode.consumers_delete", {"name": "t", "consumer": "c"}),
     ("claudecode.delete", {"name": "u"}),
+    ("cone.delete", {"identifier": "d"}),
     ("arbor.tree_release", {"tree_id": "$tree_id", "owner_id": "somebody"}),
     ("arbor.node_delete", {"tree_id": "$tree_id", "node_id": "$node_id"}),
     ("arbor.tree_import", {"data": "$data", "new_ids": True}),
@@ -156,8 +160,9 @@ LEFT_OUT = {
     "claudecode.sessions_get",
     "claudecode.sessions_import",
     "claudecode.set_head",
+    "cone.set_head",
 }
-PLUGINS = {"arbor", "claudecode", "echo", "health", "plexus", "solar"}
+PLUGINS = {"arbor", "claudecode", "cone", "echo", "health", "plexus", "solar"}
 
 
 class Visitor:
@@ -166,7 +171,13 @@ class Visitor:
     def __init__(self, client: Client, tools: list[Tool]) -> None:
         self._client = client
         self.tools = {tool.name: tool for tool in tools}
-        self.known: Known = {"message": "hi", "query": "tree", "metadata": {}, "name": "s"}
+        self.known: Known = {
+            "message": "hi",
+            "query": "tree",
+            "metadata": {},
+            "name": "s",
+            "identifier": "c",
+        }
         self.called: set[str] = set()
 
     async def call(self, name: str, arguments: Known) -> list[Any]:
