@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, nullcontext
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from pydantic_core import to_json
@@ -20,6 +20,7 @@ from hubd.plugins.cone.base import (
 )
 from hubd.plugins.cone.cones import Cones
 from hubd.plugins.cone.context import Said
+from hubd.plugins.cone.exchange import Exchange
 from hubd.plugins.cone.handles import VERSION, MessageRef
 from hubd.plugins.cone.providers.choice import reach, split
 from hubd.plugins.cone.providers.provider import Ending, Message
@@ -27,11 +28,8 @@ from hubd.storage import ids, tree
 from hubd.storage.database import Tx
 from hubd.storage.tree import Place
 
-# No model takes a longer conversation, nor gives a longer answer; both are held in memory.
+# No model takes a longer conversation; it is held in memory.
 MAX_CONTEXT: Final = 16 * 1024 * 1024
-MAX_ANSWER: Final = 4 * 1024 * 1024
-
-ChatEvent = events.ChatStart | events.ChatContent | events.ChatComplete
 
 
 class Conversation(Cones, version=VERSION):
@@ -53,15 +51,17 @@ class Conversation(Cones, version=VERSION):
             ephemeral: Do not move the cone; question and answer stay in the tree.
         """
         cone = await store.look_up(self.db, identifier)
-        lock = self.lock_of(cone)
-        if lock.locked() and not ephemeral:
-            await self.host.progress("waiting for the chat before this one")
-        async with (
-            nullcontext() if ephemeral else lock,
-            aclosing(self._exchange(cone.id, prompt, ephemeral)) as exchange,
-        ):
-            async for event in exchange:
+        exchange = Exchange()
+        # A task of its own: a caller that reads slowly must not hold up whoever is next.
+        task = asyncio.create_task(
+            self._converse(cone, prompt, exchange, ephemeral=ephemeral), name="cone chat"
+        )
+        try:
+            async for event in exchange.events(task):
                 yield event
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
 
     @method(read_only=True, render="chat", aliases=ALIASES, completes=LIST_CONES)
     async def get_conversation(
@@ -108,16 +108,39 @@ class Conversation(Cones, version=VERSION):
                 written = _markdown(entry) if format == "markdown" else _json_line(entry)
                 yield events.Exported(text=written)
 
-    async def _exchange(
-        self, cone_id: bytes, prompt: str, ephemeral: bool
-    ) -> AsyncGenerator[ChatEvent, None]:
-        # Looked up now: whoever waited finds it where the chat before has left it.
-        cone = await store.look_up(self.db, ids.text(cone_id))
-        name, model = split(cone.model_id)
-        asked = reach(name, self.configured, self.environment)
-        if (obstacle := asked.obstacle()) is not None:
-            raise obstacle
-        messages = await self._context(cone)
+    async def _converse(
+        self, cone: store.ConeRow, prompt: str, exchange: Exchange, *, ephemeral: bool
+    ) -> None:
+        """Ask, and keep the answer, when it is this chat's turn."""
+        lock = self.lock_of(cone)
+        if lock.locked() and not ephemeral:
+            await self.host.progress("waiting for the chat before this one")
+        async with nullcontext() if ephemeral else lock:
+            # Looked up now: whoever waited finds it where the chat before has left it.
+            cone = await store.look_up(self.db, ids.text(cone.id))
+            name, model = split(cone.model_id)
+            asked = reach(name, self.configured, self.environment)
+            if (obstacle := asked.obstacle()) is not None:
+                raise obstacle
+            messages = await self._context(cone)
+            question = await self._ask(cone, prompt, exchange, ephemeral=ephemeral)
+            deadline = asyncio.get_running_loop().time() + self.configured.answer_seconds
+            ending: Ending | None = None
+            said = [*messages, Message("user", prompt)]
+            async with aclosing(asked.answer(model, said)) as pieces:
+                while (piece := await _next(pieces, deadline, name)) is not None:
+                    if isinstance(piece, Ending):
+                        ending = piece
+                    else:
+                        exchange.add(piece)
+            if ending is None:
+                raise ExecutionError(f"{name} has not said how its answer ended")
+            await self._keep(cone, question, exchange, ending, ephemeral=ephemeral)
+
+    async def _ask(
+        self, cone: store.ConeRow, prompt: str, exchange: Exchange, *, ephemeral: bool
+    ) -> Place:
+        """Store the question; returns where."""
 
         def ask(tx: Tx) -> tuple[Place, MessageRef]:
             held = tree.writable(tx, ids.text(cone.tree_id))
@@ -125,25 +148,29 @@ class Conversation(Cones, version=VERSION):
             return self.say(tx, held, head, "user", "user", prompt, side=ephemeral)
 
         question, reference = await self.db.transaction(ask)
-        yield events.ChatStart(
-            cone_id=ids.text(cone.id),
-            user_position=Position.at(cone.tree_id, question.id),
-            handle=reference,
-            model_id=cone.model_id,
+        exchange.begin(
+            events.ChatStart(
+                cone_id=ids.text(cone.id),
+                user_position=Position.at(cone.tree_id, question.id),
+                handle=reference,
+                model_id=cone.model_id,
+            )
         )
-        deadline = asyncio.get_running_loop().time() + self.configured.answer_seconds
-        answer = Answer()
-        async with aclosing(asked.answer(model, [*messages, Message("user", prompt)])) as pieces:
-            while (piece := await _next(pieces, deadline, name)) is not None:
-                if isinstance(piece, Ending):
-                    answer.ending = piece
-                else:
-                    yield events.ChatContent(content=piece, offset=answer.length)
-                    answer.add(piece)
-        ending = answer.whole(name)
+        return question
+
+    async def _keep(
+        self,
+        cone: store.ConeRow,
+        question: Place,
+        exchange: Exchange,
+        ending: Ending,
+        *,
+        ephemeral: bool,
+    ) -> None:
+        """Store the answer, and move the cone with it."""
         usage = events.Usage(input_tokens=ending.input_tokens, output_tokens=ending.output_tokens)
 
-        def keep(tx: Tx) -> Kept:
+        def keep(tx: Tx) -> tuple[Place, MessageRef, bytes]:
             current = store.find(tx, ids.text(cone.id))
             held = tree.writable(tx, ids.text(cone.tree_id))
             place, written = self.say(
@@ -152,22 +179,25 @@ class Conversation(Cones, version=VERSION):
                 tree.place(tx, held, question.id),
                 "assistant",
                 cone.name,
-                answer.text,
+                exchange.answer,
                 model=ending.model,
                 usage=usage.model_dump_json(),
             )
-            if not ephemeral:
-                store.move_head(tx, current, place, now())
-            return Kept(place.id, current.head_id if ephemeral else place.id, written)
+            if ephemeral:
+                return place, written, current.head_id
+            store.move_head(tx, current, place, now())
+            return place, written, place.id
 
-        kept = await self.db.transaction(keep)
-        yield events.ChatComplete(
-            new_head=Position.at(cone.tree_id, kept.head_id),
-            position=Position.at(cone.tree_id, kept.node_id),
-            handle=kept.handle,
-            usage=usage,
-            model=ending.model,
-            stop_reason=ending.stop_reason,
+        place, reference, head_id = await self.db.transaction(keep)
+        exchange.finish(
+            events.ChatComplete(
+                new_head=Position.at(cone.tree_id, head_id),
+                position=Position.at(cone.tree_id, place.id),
+                handle=reference,
+                usage=usage,
+                model=ending.model,
+                stop_reason=ending.stop_reason,
+            )
         )
 
     async def _context(self, cone: store.ConeRow) -> list[Message]:
@@ -195,50 +225,6 @@ class Conversation(Cones, version=VERSION):
         async with aclosing(context.said(self.db, self.host, place)) as messages:
             async for entry in messages:
                 yield entry
-
-
-class Answer:
-    """An answer as far as it has come."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self.length = 0
-        # Set by the provider's last word.
-        self.ending: Ending | None = None
-
-    @property
-    def text(self) -> str:
-        """What was said so far."""
-        return "".join(self._pieces)
-
-    def add(self, piece: str) -> None:
-        """Go on.
-
-        Raises:
-            ExecutionError: It is longer than any answer should be.
-        """
-        self._pieces.append(piece)
-        self.length += len(piece)
-        if self.length > MAX_ANSWER:
-            raise ExecutionError(f"the answer is longer than {MAX_ANSWER} characters")
-
-    def whole(self, name: str) -> Ending:
-        """How it ended.
-
-        Raises:
-            ExecutionError: It did not.
-        """
-        if self.ending is None:
-            raise ExecutionError(f"{name} has not said how its answer ended")
-        return self.ending
-
-
-class Kept(NamedTuple):
-    """Where an answer lies, where the cone stands now, and the answer's handle."""
-
-    node_id: bytes
-    head_id: bytes
-    handle: MessageRef
 
 
 async def _next(

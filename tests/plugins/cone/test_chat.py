@@ -11,8 +11,10 @@ from hubd.activation import ExecutionError
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
 from hubd.plugins.cone import conversation as chatting
+from hubd.plugins.cone import exchange
 from hubd.plugins.cone.providers import offline
 from hubd.plugins.cone.providers.provider import Ending, Message, Settings
+from hubd.wire.item import Item
 from tests.plugins.cone.support import (
     answer,
     cones,
@@ -196,7 +198,7 @@ async def test_an_answer_that_is_not_whole_leaves_the_cone_where_it_was(
 ) -> None:
     before = await head(hub, "c")
     if how == "endless":
-        monkeypatch.setattr(chatting, "MAX_ANSWER", 6)
+        monkeypatch.setattr(exchange, "MAX_ANSWER", 6)
     if how == "late":
         cone = hub.find(["cone"]).activation
         monkeypatch.setattr(cone, "_settings", Settings(answer_seconds=0.01))
@@ -240,6 +242,28 @@ async def test_a_second_chat_waits_for_the_first_and_is_told_its_answer(
     scripted.go_on.set()
     await asyncio.gather(first, second)
     assert [message.content for message in scripted.told[1]][1:] == ["one", "half and half", "two"]
+
+
+async def test_a_caller_that_does_not_read_holds_up_nobody_but_itself(
+    hub: Hub, scripted: Scripted
+) -> None:
+    class Stuck(Collector):
+        async def send(self, item: Item) -> None:
+            self.post(item)
+            await asyncio.Event().wait()
+
+    stuck = Stuck()
+    params = {"identifier": "c", "prompt": "one"}
+    first = asyncio.create_task(Call(hub, "cone.chat", params, stuck).run())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await scripted.asked.wait()
+        scripted.go_on.set()
+        await everything(hub, "cone.chat", identifier="c", prompt="two")
+    assert [item["content"]["type"] for item in stuck.items] == ["chat_start"]
+    said = [text for _, text in await conversation(hub, "c")]
+    assert said[1:] == ["one", "half and half", "two", "half and half"]
+    first.cancel()
+    await first
 
 
 async def test_a_busy_cone_is_neither_moved_nor_deleted_but_can_be_forked(

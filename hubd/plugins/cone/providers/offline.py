@@ -1,5 +1,6 @@
 """The offline model: no account, no network, always the same answer to the same conversation."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
@@ -30,6 +31,8 @@ class Offline:
         words = _WORDS.findall(answer_to(messages))
         for word in words:
             yield word
+            # Whoever reads along sees it grow.
+            await asyncio.sleep(0)
         read = sum(len(message.content.split()) for message in messages)
         # In place of tokens there are words here.
         yield Ending(NAME, "end_turn", input_tokens=read, output_tokens=len(words))
