@@ -10,6 +10,7 @@ from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.chats import Chats
 from hubd.plugins.claudecode.context import Context
 from hubd.plugins.claudecode.engine import Settings
+from hubd.plugins.claudecode.exporting import Exporting
 from hubd.plugins.claudecode.handles import (
     NAMESPACE,
     VERSION,
@@ -22,14 +23,13 @@ from hubd.plugins.claudecode.handles import (
     ToolUseRef,
     TurnRef,
 )
-from hubd.plugins.claudecode.history import History
 from hubd.plugins.claudecode.messages import output_text
 from hubd.plugins.claudecode.retention import Retention
 from hubd.plugins.claudecode.tables import MIGRATIONS
 from hubd.storage import ids, streams
 
 
-class ClaudeCode(Retention, History, namespace=NAMESPACE, version=VERSION):
+class ClaudeCode(Retention, Exporting, namespace=NAMESPACE, version=VERSION):
     """Claude Code sessions: every chat a durable stream, every conversation a branching tree.
 
     A chat runs in the background and outlives its caller. Any number of readers follow it, each

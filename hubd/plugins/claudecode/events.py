@@ -244,6 +244,12 @@ class ConversationMessage(Event, tag="message"):
     timestamp: str | None
 
 
+class ExportedPart(Event, tag="exported"):
+    """A piece of a document: a message, or the heading before them."""
+
+    text: str
+
+
 class Block(Event):
     """One block, message or turn, whole."""
 

@@ -51,7 +51,8 @@ class History(Chatting, version=VERSION):
             session_id: The same, by its id.
             node_id: Another node of its tree.
         """
-        async for message in self._messages(name, session_id, node_id):
+        session = await self.session_named(name, session_id)
+        async for message in self.messages_of(session, node_id):
             yield message
 
     @method(read_only=True, one_of=WHICH, completes=LIST_NAMES)
@@ -68,7 +69,8 @@ class History(Chatting, version=VERSION):
             session_id: The same, by its id.
             node_id: Another node of its tree.
         """
-        async for message in self._messages(name, session_id, node_id):
+        session = await self.session_named(name, session_id)
+        async for message in self.messages_of(session, node_id):
             yield message
 
     @method(streaming=False, read_only=True)
@@ -242,10 +244,10 @@ class History(Chatting, version=VERSION):
         place = await tree.look_up_place(self.db, held, at)
         return await self.chats.context.messages(place)
 
-    async def _messages(
-        self, name: str | None, session_id: str | None, node_id: UUID | None
+    async def messages_of(
+        self, session: store.SessionRow, node_id: UUID | None
     ) -> AsyncIterator[events.ConversationMessage]:
-        session = await self.session_named(name, session_id)
+        """The messages on the way to where a session stands, or to another node of its tree."""
         for message in await self._context(session, node_id):
             yield _shown(message)
 
