@@ -16,6 +16,7 @@ BUILT_IN: Final[tuple[str, ...]] = (
     "hubd.plugins.echo:EchoPlugin",
     "hubd.plugins.health:HealthPlugin",
     "hubd.plugins.solar:Solar",
+    "hubd.plugins.mustache.activation:Mustache",
     "hubd.plugins.arbor.activation:Arbor",
     "hubd.plugins.cone.activation:Cone",
     "hubd.plugins.claudecode.activation:ClaudeCode",

@@ -138,6 +138,7 @@ SCRIPT: list[tuple[str, Known]] = [
     ("cone.create", {"name": "c", "system_prompt": "Be brief."}),
     ("cone.chat", {"identifier": "c", "prompt": "Hello"}),
     ("cone.fork", {"identifier": "c", "new_name": "d"}),
+    ("mustache.register_template", {"name": "s", "template": "Hello {{#who}}{{.}}{{/who}}"}),
     ("plexus.call", {"method": "echo.once", "params": {"message": "hi"}}),
 ]
 # What takes something away; after everything that reads.
@@ -145,6 +146,7 @@ ENDING: list[tuple[str, Known]] = [
     ("claudecode.consumers_delete", {"name": "t", "consumer": "c"}),
     ("claudecode.delete", {"name": "u"}),
     ("cone.delete", {"identifier": "d"}),
+    ("mustache.delete_template", {"name": "s"}),
     ("arbor.tree_release", {"tree_id": "$tree_id", "owner_id": "somebody"}),
     ("arbor.node_delete", {"tree_id": "$tree_id", "node_id": "$node_id"}),
     ("arbor.tree_import", {"data": "$data", "new_ids": True}),
@@ -162,7 +164,7 @@ LEFT_OUT = {
     "claudecode.set_head",
     "cone.set_head",
 }
-PLUGINS = {"arbor", "claudecode", "cone", "echo", "health", "plexus", "solar"}
+PLUGINS = {"arbor", "claudecode", "cone", "echo", "health", "mustache", "plexus", "solar"}
 
 
 class Visitor:

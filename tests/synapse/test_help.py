@@ -125,6 +125,7 @@ BUILT_IN = (
     "arbor",
     "echo",
     "health",
+    "mustache",
     "solar",
     "solar.earth",
     "solar.earth.luna",

@@ -1,0 +1,1 @@
+"""mustache: templates, kept by name and filled."""
