@@ -152,7 +152,7 @@ def _parameter_row(params: dict[str, Any], name: str) -> tuple[str, str]:
     elif name in choice:
         flags = ", ".join(f"--{shown(option)}" for option in choice)
         text = f"{text} (give one of {flags})".strip()
-    elif schema.get("default") is not None:
+    elif schema.get("default") not in (None, ""):
         text = f"{text} (default: {schema['default']})".strip()
     return flag, text
 

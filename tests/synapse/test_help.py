@@ -65,6 +65,11 @@ def test_parameters_show_what_may_be_written(home: Path) -> None:
     assert "  --tags text…          Any words.\n" in text
 
 
+def test_a_default_that_is_nothing_is_not_shown(home: Path) -> None:
+    text = synapse("mustache", "register_template", "-h", home=home).stdout
+    assert "  --description text      What it is for.\n" in text
+
+
 def test_a_stream_is_said_to_be_one(home: Path) -> None:
     assert "\nReturns: Stream[echo]\n" in synapse("echo", "echo", "--help", home=home).stdout
     assert "\nReturns: Stream[resolved | unresolved]\n" in (
