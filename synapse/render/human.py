@@ -153,7 +153,8 @@ class Words(Human):
     def event(self, content: Any) -> None:
         """The text, or the usual view."""
         text = text_of(content)
-        self.show(view(content) if text is None else Text(clean(text)))
+        # What is shown ends a line by itself.
+        self.show(view(content) if text is None else Text(clean(text).removesuffix("\n")))
 
 
 class Chat(Human):

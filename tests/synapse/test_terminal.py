@@ -73,6 +73,8 @@ def test_one_event_is_its_fields_below_each_other(home: Path) -> None:
         (("cli", "branches"), ["t1", "└── the root", "    └── a leaf"]),
         (("cli", "chat", "--end", "complete"), ["Hello", "· complete turns=1"]),
         (("cli", "pieces"), ["user: Well?", "Half and half", "· complete turns=1"]),
+        (("mustache", "render", "--template", "one\n\ntwo\n"), ["one", "", "two"]),
+        (("mustache", "render", "--template", "end\n", "--raw"), ["end"]),
         (("cli", "words", "--raw"), ["plain words"]),
         (("cli", "words", "-j"), ['{"type":"note","text":"plain words"}']),
         (("cli", "rows", "--fields", "name", "--count", "1"), ["name  name-0"]),
