@@ -9,7 +9,6 @@ Data is JSON. False are `false`, `null`, `0`, `""`, `[]` and what is missing, as
 empty object is true. As text, `null` is nothing, and lists and objects are compact JSON.
 """
 
-import html
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from typing import Any, Final
 from hubd.activation.template_parser import Name, Node, Parser, Partial, Section, Value, Variable
 from hubd.errors import InvalidParams
 
+# In characters, for whoever takes templates from outside.
+MAX_TEMPLATE: Final = 256 * 1024
 # In bytes.
 MAX_OUTPUT: Final = 1024 * 1024
 # One for a node, one for an item of a list: about a tenth of a second.
@@ -28,6 +29,11 @@ MAX_DEPTH: Final = 100
 CONTEXTS_A_STEP: Final = 16
 
 FEWER: Final = "Give less data, or make the template smaller"
+
+# By hand: the module html brings a large table of names along.
+_ESCAPES: Final = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
+)
 
 _compact: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":")
@@ -196,7 +202,7 @@ class _Rendering:
             return
         text = value if isinstance(value, str) else _text(value, node.name)
         self._check_room(len(text))
-        self._write(html.escape(text) if self._escape and node.escaped else text)
+        self._write(text.translate(_ESCAPES) if self._escape and node.escaped else text)
 
     def _write_lines(self, lines: list[str], indent: str) -> None:
         self._check_room(len(indent) * (len(lines) - 1))

@@ -1,5 +1,6 @@
 """The methods that every namespace answers: `schema`, `hash` and `resolve_handle`."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from functools import lru_cache
@@ -13,6 +14,7 @@ from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import UnreadHandle
 from hubd.activation.host import Resolved
 from hubd.activation.method import UNIVERSAL, Method, MethodMark, mark_of, method, read_method
+from hubd.activation.template import MAX_TEMPLATE, Template
 from hubd.errors import HubError, MethodNotFound
 from hubd.plexus.describe import method_schema
 from hubd.plexus.hub import Hub, Node, did_you_mean
@@ -46,6 +48,7 @@ class ResolvedHandle(Event, tag="resolved"):
     data: dict[str, Any]
     origin: HandleOrigin
     summary: str
+    text: str | None = Field(description="The data as the template has it, if one was given")
 
 
 class UnresolvedHandle(Event, tag="unresolved"):
@@ -84,25 +87,35 @@ class Namespace:
 
     @method(read_only=True)
     async def resolve_handle(
-        self, handle: UnreadHandle | Annotated[list[UnreadHandle], Field(max_length=MAX_HANDLES)]
+        self,
+        handle: UnreadHandle | Annotated[list[UnreadHandle], Field(max_length=MAX_HANDLES)],
+        template: Annotated[str, Field(max_length=MAX_TEMPLATE)] | None = None,
     ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle | Encoded]:
         """Read back what a handle points at, or each of several, in order.
 
         Args:
             handle: The handle, or an array of handles; of several, those that fail are
                 reported one by one and do not stop the others.
+            template: Write the data by this Mustache template, such as `{{role}}: {{content}}`.
         """
+        written = None
+        if template is not None:
+            # In a thread, as all work on templates: a long one would hold up everybody else.
+            written = await asyncio.to_thread(Template.parse, template)
         if not isinstance(handle, list):
-            for resolved in resolved_events(*await resolve(self.hub, handle, within=self.node)):
+            owner, found = await resolve(self.hub, handle, within=self.node)
+            for resolved in await resolved_events(owner, found, written):
                 yield resolved
             return
         async with aclosing(resolve_each(self.hub, handle, within=self.node)) as answers:
-            async for event in answered(handle, answers):
+            async for event in answered(handle, answers, written):
                 yield event
 
 
 async def answered(
-    handles: Iterable[str | dict[str, Any]], answers: AsyncIterator[Answer]
+    handles: Iterable[str | dict[str, Any]],
+    answers: AsyncIterator[Answer],
+    template: Template | None = None,
 ) -> AsyncIterator[UnresolvedHandle | Encoded]:
     """What several handles point at, as events, in order."""
     given = iter(handles)
@@ -112,25 +125,37 @@ async def answered(
             shown = asked if isinstance(asked, str) else dump(asked).decode()
             yield UnresolvedHandle(handle=shown, code=answer.code, message=answer.message)
         else:
-            for event in resolved_events(*answer):
+            for event in await resolved_events(*answer, template):
                 yield event
 
 
-def resolved_events(owner: Node, found: list[Resolved]) -> list[Encoded]:
+async def resolved_events(
+    owner: Node, found: list[Resolved], template: Template | None
+) -> list[Encoded]:
     """What a handle points at, as `ResolvedHandle` events; the data goes in as it is."""
+    texts: list[str | None] = [None] * len(found)
+    if template is not None:
+        texts = await asyncio.to_thread(_written, template, found)
     return [
         Encoded(
-            b'{"type":"resolved","handle":%b,"kind":"%b","data":%b,"origin":%b,"summary":%b}'
+            b'{"type":"resolved","handle":%b,"kind":"%b","data":%b,"origin":%b,"summary":%b,'
+            b'"text":%b}'
             % (
                 to_json(str(entry.handle)),
                 entry.kind.encode(),
                 entry.json,
                 _origin(owner.plugin_id, owner.path, entry.handle.method),
                 to_json(entry.summary),
+                to_json(text),
             )
         )
-        for entry in found
+        for entry, text in zip(found, texts, strict=True)
     ]
+
+
+def _written(template: Template, found: list[Resolved]) -> list[str | None]:
+    """The data as a template has it: text, not HTML."""
+    return [template.render(entry.data, escape=False) for entry in found]
 
 
 # Few plugins with few kinds of handles own very many handles.

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from hubd.activation import Activation, Event, Handle, NotFound, method, resolver
+from hubd.activation.template import MAX_TEMPLATE
 from hubd.plexus import resolve as resolving
 from hubd.plexus.hub import Hub
 from hubd.wire.handle import plugin_id
@@ -201,3 +202,42 @@ async def test_a_handle_type_is_described_where_it_is_produced(hub: Hub) -> None
     assert described["meta_fields"] == [{"name": "body", "index": 0, "required": True}]
     assert described["resolve_schema"]["properties"]["mass_kg"] == {"type": "number"}
     assert info["returns"]["properties"]["handle"] == {"type": "string", "format": "plexus-handle"}
+
+
+async def test_a_template_writes_what_a_handle_points_at(hub: Hub) -> None:
+    handle = "echo@1.0.0::once:a <b> & c"
+    template = "{{count}} x {{message}}{{#missing}}!{{/missing}}"
+    [resolved] = await call_events(hub, "plexus.resolve_handle", handle=handle, template=template)
+    assert resolved["text"] == "1 x a <b> & c", "it is no HTML"
+    assert resolved["data"]["message"] == "a <b> & c"
+    [plain] = await call_events(hub, "plexus.resolve_handle", handle=handle)
+    assert plain == {**resolved, "text": None}
+
+
+async def test_a_template_writes_each_of_several(hub: Hub) -> None:
+    handles = ["echo@1.0.0::once:one", "echo@2.0.0::once:x", "echo@1.0.0::once:two"]
+    events = await call_events(
+        hub, "plexus.resolve_handle", handle=handles, template="<{{message}}>"
+    )
+    assert [event.get("text", event.get("code")) for event in events] == [
+        "<one>",
+        "version_unsupported",
+        "<two>",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{{#a}}", "line 1: section 'a' is not closed"),
+        ("x" * (MAX_TEMPLATE + 1), "parameter 'template': String should have at most"),
+        ("{{message}}" * 20_000, "longer than 1,048,576 bytes"),
+    ],
+)
+async def test_a_template_that_cannot_be_written_is_the_callers_mistake(
+    hub: Hub, template: str, message: str
+) -> None:
+    handle = "echo@1.0.0::once:" + "x" * 100
+    error = await call_error(hub, "plexus.resolve_handle", handle=handle, template=template)
+    assert error["code"] == "invalid_params"
+    assert message in error["message"]

@@ -1,5 +1,6 @@
 """mustache: the plugin: its methods, what its handles point at, and its prompts."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -17,12 +18,11 @@ from hubd.activation import (
     method,
     resolver,
 )
-from hubd.activation.template import Template
+from hubd.activation.template import MAX_TEMPLATE, Template
 from hubd.plugins.mustache import events, store
 from hubd.plugins.mustache.events import TemplateRef
 from hubd.plugins.mustache.prompts import blanks, data_of, prompts
 
-MAX_TEMPLATE: Final = 256 * 1024
 # What one rendering may refer to, directly and through others, and its length altogether.
 MAX_PARTIALS: Final = 100
 MAX_PARTIALS_TEXT: Final = 1024 * 1024
@@ -80,10 +80,11 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
             escape: Whether values are escaped for HTML.
         """
         text = template if template is not None else (await self._kept(name or "")).text
-        read = Template.parse(text)
+        read = await _read(text)
         known = (await self.host.resolve(handle)).data if handle is not None else {}
         others = await self._partials(read)
-        filled = read.render({**known, **(data or {})}, others, escape=escape == "html")
+        filling = {**known, **(data or {})}
+        filled = await asyncio.to_thread(read.render, filling, others, escape=escape == "html")
         yield events.Rendered(text=filled)
 
     @method(streaming=False, completes=LIST_NAMES)
@@ -102,7 +103,7 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
             description: What it is for.
             replace: Take the place of another one of that name.
         """
-        read = Template.parse(template)
+        read = await _read(template)
         now = int(time.time())
         outcome = await self.db.transaction(
             lambda tx: store.keep(tx, name, template, description, read, replace=replace, now=now)
@@ -164,10 +165,11 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
 
     async def fill_prompt(self, name: str, arguments: Mapping[str, str]) -> Sequence[PromptMessage]:
         """A template as a message; never escaped, since a model reads it."""
-        read = Template.parse((await self._kept(name)).text)
+        read = await _read((await self._kept(name)).text)
         others = await self._partials(read)
         variables = blanks(read.variables, (other.variables for other in others.values()))
-        filled = read.render(data_of(variables, arguments), others, escape=False)
+        filling = data_of(variables, arguments)
+        filled = await asyncio.to_thread(read.render, filling, others, escape=False)
         return [PromptMessage("user", filled)]
 
     async def _pages(self) -> AsyncIterator[list[store.About]]:
@@ -229,9 +231,14 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
                     f"the partials have more than {MAX_PARTIALS_TEXT:,} characters",
                     suggestion=TOGETHER,
                 )
-            found[name] = Template.parse(stored.text)
+            found[name] = await _read(stored.text)
             waiting += found[name].partials
         return found
+
+
+async def _read(text: str) -> Template:
+    """In a thread, as all work on templates: a long one would hold up everybody else."""
+    return await asyncio.to_thread(Template.parse, text)
 
 
 def _described(stored: store.Stored) -> events.TemplateData:
