@@ -206,7 +206,7 @@ async def test_a_template_is_shown_with_all_that_is_known_of_it(hub: Hub) -> Non
 async def test_a_handle_resolves_to_what_the_template_is_now(hub: Hub) -> None:
     handle = (await register(hub, "mail", "one", description="A letter"))["handle"]
     [resolved] = await call_events(hub, "plexus.resolve_handle", handle=handle)
-    assert (resolved["kind"], resolved["summary"]) == ("document", "mail: A letter")
+    assert (resolved["kind"], resolved["summary"]) == ("document", "mail A letter")
     assert resolved["data"] == await get(hub, "mail")
     await register(hub, "mail", "two", replace=True)
     [resolved] = await call_events(hub, "plexus.resolve_handle", handle=handle)

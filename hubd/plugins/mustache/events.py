@@ -6,7 +6,7 @@ from hubd.activation import Event, Handle
 
 
 class TemplateRef(
-    Handle, method="register_template", kind="document", summary="{name}: {description}"
+    Handle, method="register_template", kind="document", summary="{name} {description}"
 ):
     """Points at a template; what it points at may be replaced."""
 
