@@ -1,7 +1,20 @@
-"""`python -m hubd` is the same program as `hubd`."""
+"""Where `hubd` and `python -m hubd` begin: a Ctrl-C at any moment ends them without a trace."""
 
 import sys
 
-from hubd.cli import main
+INTERRUPTED = 130
 
-sys.exit(main())
+
+def main() -> int:
+    """Run one command; returns the exit status."""
+    try:
+        # In here, because importing is most of what a short command does.
+        from hubd import cli
+
+        return cli.main()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -22,13 +22,13 @@ from hubd.wire.defaults import HUB_NAME, Paths
 
 NOT_RUNNING: Final = 3
 FAILED: Final = 1
-INTERRUPTED: Final = 130
 # How often `logs -f` looks for new lines.
 FOLLOW_SECONDS: Final = 0.2
 
 EXIT_STATUS: Final = """exit status:
   0 done   1 failed   2 usage   3 not running or not found   4 not allowed
   5 no daemon or unavailable   6 timeout   7 already running or in the way   9 newer database
+  130 interrupted
 """
 
 
@@ -47,8 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has enough; the interpreter must not complain about it either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _say(f"hubd: the output cannot be written: {error.strerror or error}")

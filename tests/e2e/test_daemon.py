@@ -8,6 +8,8 @@ import signal
 import sqlite3
 import stat
 import subprocess
+import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -345,6 +347,39 @@ def test_a_follower_of_the_log_sees_what_comes_and_leaves_on_ctrl_c(daemon: Daem
         finally:
             follower.send_signal(signal.SIGINT)
         assert follower.wait(PATIENCE_SECONDS) == 130
+
+
+def installed() -> tuple[str, ...]:
+    """The command as the script that pip writes for it runs it."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    module, _, function = project["project"]["scripts"]["hubd"].partition(":")
+    return (
+        sys.executable,
+        "-c",
+        f"import sys; from {module} import {function}; sys.exit({function}())",
+    )
+
+
+@pytest.mark.parametrize("command", [HUBD, installed()], ids=["module", "script"])
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [("argparse", ("status",)), ("subprocess", ("start",)), ("asyncio", ("run",))],
+)
+def test_ctrl_c_while_a_command_is_being_imported_ends_it_quietly(
+    home: Path, tmp_path: Path, command: tuple[str, ...], module: str, arguments: tuple[str, ...]
+) -> None:
+    # In place of a module that the command imports: one during whose import somebody presses it.
+    (tmp_path / f"{module}.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
+    path = os.pathsep.join((str(tmp_path), environment()["PYTHONPATH"]))
+    result = subprocess.run(
+        [*command, *arguments, "--home", str(home)],
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+        stdin=subprocess.DEVNULL,
+        env=environment(PYTHONPATH=path),
+        check=False,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
 
 
 def test_a_backup_is_a_whole_private_database_and_replaces_nothing(
