@@ -152,8 +152,9 @@ class Activation:
     def extend_mcp(self, registry: Any) -> None:
         """Add tools, resources and prompts that no method describes to the MCP server.
 
-        Called once, when the first MCP client comes, with a `hubd.transport.mcp_registry.Registry`.
-        Import the MCP SDK in here, not above: a daemon without MCP clients does without it.
+        Called once, with a `hubd.transport.mcp_registry.Registry`: when the first MCP client
+        comes, or on being attached after that. What was added goes with the plugin. Import the
+        MCP SDK in here, not above: a daemon without MCP clients does without it.
         """
 
     async def lifespan(self) -> AsyncIterator[None]:

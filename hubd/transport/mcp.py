@@ -9,7 +9,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,10 +18,10 @@ from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from mcp.shared.uri_template import UriTemplate
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    METHOD_NOT_FOUND,
     CallToolRequestParams,
     CallToolResult,
     CompleteRequestParams,
@@ -41,18 +41,20 @@ from mcp_types import (
     Tool,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel
 
 from hubd import __version__
 from hubd.errors import HandleNotSupported, HubError, reason_of
 from hubd.plexus.host import PlexusHost
-from hubd.plexus.hub import Change, Hub, did_you_mean
+from hubd.plexus.hub import Change, Node, did_you_mean
 from hubd.transport.clients import Clients
-from hubd.transport.mcp_calls import Ctx, ToolCalls
+from hubd.transport.mcp_caller import Ctx, facts_of
+from hubd.transport.mcp_calls import ToolCalls
 from hubd.transport.mcp_changes import Changes
-from hubd.transport.mcp_facts import FACTS, Facts, McpOptions, offered
+from hubd.transport.mcp_facts import Facts, McpOptions
 from hubd.transport.mcp_pages import page_of
 from hubd.transport.mcp_prompts import Prompts
-from hubd.transport.mcp_registry import Registry
+from hubd.transport.mcp_registry import CallTool, Registry
 from hubd.transport.mcp_resources import NoSuchResource, Resources, not_found
 from hubd.transport.mcp_spool import Spool
 from hubd.transport.mcp_tools import ToolList, all_methods, list_tools
@@ -91,7 +93,8 @@ class HubMcp:
         self._making_tools = asyncio.Lock()
         # What was left out of the tools, as the hub tells of it.
         self._reported: list[tuple[str, str]] = []
-        _extend(clients.hub, self._registry)
+        # Who was asked what it adds, and got which hands to add it with.
+        self._extended: dict[Node, Registry] = {}
         self.server = _server(self, clients.hub.name)
         self.sessions = StreamableHTTPSessionManager(self.server, max_sessions=MAX_SESSIONS)
 
@@ -102,6 +105,7 @@ class HubMcp:
             async with self.sessions.run():
                 try:
                     with self._hub.listening(self._changed):
+                        self._extend()
                         yield
                 finally:
                     self._changes.close()
@@ -111,19 +115,16 @@ class HubMcp:
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         """The schema of a tool's arguments, for the SDK's check of headers."""
-        if name in self._registry.tools:
-            return self._registry.tools[name][0].input_schema
         tool = self._tools.find(name) if self._tools is not None else None
-        return tool.tool.input_schema if tool is not None else None
+        if tool is not None:
+            return tool.tool.input_schema
+        return self._registry.tools[name][0].input_schema if name in self._registry.tools else None
 
     async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
         """`tools/list`."""
-        facts, tools = self._facts(ctx), await self._current_tools()
-        added = self._registry.tools.offered_to(facts.profile)
-        found: list[Tool] = [tool for tool, _ in added.values()]
-        found += [
-            entry.tool for entry in tools.tools.values() if offered(entry.namespace, facts.profile)
-        ]
+        facts, tools = facts_of(ctx), await self._current_tools()
+        found = [tool for tool, _ in self._added_tools(tools, facts).values()]
+        found += tools.offered_to(facts)
         page, cursor = page_of(found, "name", params)
         return ListToolsResult(tools=page, next_cursor=cursor)
 
@@ -131,18 +132,13 @@ class HubMcp:
         self, ctx: Ctx, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         """`tools/call`."""
-        # First the hub's: what has the name of one of them is then no longer among the others.
-        facts, tools = self._facts(ctx), await self._current_tools()
-        added = self._registry.tools.offered_to(facts.profile)
+        facts, tools = facts_of(ctx), await self._current_tools()
+        added = self._added_tools(tools, facts)
         if params.name in added:
             return await added[params.name][1](ctx, params)
         tool = tools.find(params.name)
-        if tool is None or not offered(tool.namespace, facts.profile):
-            names = [
-                name
-                for name, entry in tools.tools.items()
-                if offered(entry.namespace, facts.profile)
-            ]
+        if tool is None or not facts.allows(tool.namespace, tool.method):
+            names = [*added, *(tool.name for tool in tools.offered_to(facts))]
             advice = did_you_mean(params.name, names)
             raise MCPError(INVALID_PARAMS, f"no tool '{params.name[:200]}'. {advice}".rstrip(". "))
         if params.request_state is not None:
@@ -153,8 +149,8 @@ class HubMcp:
         self, ctx: Ctx, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         """`resources/list`."""
-        facts = self._facts(ctx)
-        added = self._registry.resources.offered_to(facts.profile)
+        facts = facts_of(ctx)
+        added = self._registry.resources.offered_to(facts)
         found = [resource for resource, _ in added.values()]
         found += await self._resources.listed(facts)
         page, cursor = page_of(found, "uri", params)
@@ -164,8 +160,8 @@ class HubMcp:
         self, ctx: Ctx, params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
         """`resources/templates/list`."""
-        facts = self._facts(ctx)
-        added = self._registry.templates.offered_to(facts.profile)
+        facts = facts_of(ctx)
+        added = self._registry.templates.offered_to(facts)
         found = [template for template, _ in added.values()]
         found += self._resources.templates(facts)
         page, cursor = page_of(found, "uri_template", params)
@@ -175,17 +171,13 @@ class HubMcp:
         self, ctx: Ctx, params: ReadResourceRequestParams
     ) -> ReadResourceResult:
         """`resources/read`."""
-        uri, profile = str(params.uri), self._facts(ctx).profile
-        added = self._registry.resources.offered_to(profile)
-        if uri in added:
-            return await added[uri][1](ctx, uri, {})
-        for pattern, (_, read) in self._registry.templates.offered_to(profile).items():
-            values = UriTemplate.parse(pattern).match(uri)
-            if values is not None:
-                return await read(ctx, uri, {name: str(value) for name, value in values.items()})
+        uri, facts = str(params.uri), facts_of(ctx)
+        if added := self._registry.reader(uri, facts):
+            read, values = added
+            return await read(ctx, uri, values)
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         try:
-            return await self._resources.read(uri, self._facts(ctx))
+            return await self._resources.read(uri, facts)
         except NoSuchResource:
             raise not_found(uri, "there is no such resource", modern=modern) from None
         except HubError as error:
@@ -195,14 +187,13 @@ class HubMcp:
 
     async def complete(self, ctx: Ctx, params: CompleteRequestParams) -> CompleteResult:
         """`completion/complete`."""
-        ref, asked = params.ref, params.argument
-        if not isinstance(ref, ResourceTemplateReference) or ref.uri in self._registry.templates:
+        ref, asked, facts = params.ref, params.argument, facts_of(ctx)
+        added = self._registry.templates.offered_to(facts)
+        if not isinstance(ref, ResourceTemplateReference) or ref.uri in added:
             # Nobody but a person knows what goes into the blanks of a prompt.
             return CompleteResult(completion=Completion(values=[], total=0, has_more=False))
         try:
-            found = await self._resources.complete(
-                ref.uri, asked.name, asked.value, self._facts(ctx)
-            )
+            found = await self._resources.complete(ref.uri, asked.name, asked.value, facts)
         except NoSuchResource:
             raise MCPError(INVALID_PARAMS, "no such template, or variable") from None
         return CompleteResult(
@@ -213,8 +204,8 @@ class HubMcp:
         self, ctx: Ctx, params: PaginatedRequestParams | None
     ) -> ListPromptsResult:
         """`prompts/list`."""
-        facts = self._facts(ctx)
-        added = self._registry.prompts.offered_to(facts.profile)
+        facts = facts_of(ctx)
+        added = self._registry.prompts.offered_to(facts)
         found = [prompt for prompt, _ in added.values()]
         found += await self._prompts.listed(facts)
         page, cursor = page_of(found, "name", params)
@@ -224,8 +215,8 @@ class HubMcp:
         self, ctx: Ctx, params: GetPromptRequestParams
     ) -> GetPromptResult | InputRequiredResult:
         """`prompts/get`."""
-        facts = self._facts(ctx)
-        added = self._registry.prompts.offered_to(facts.profile)
+        facts = facts_of(ctx)
+        added = self._registry.prompts.offered_to(facts)
         if params.name in added:
             return await added[params.name][1](ctx, params)
         try:
@@ -233,19 +224,17 @@ class HubMcp:
         except HubError as error:
             raise _protocol_error(error) from error
 
-    def session_of(self, ctx: Ctx) -> str | None:
-        """For which session a request speaks, if it says so."""
-        return self._facts(ctx).client.session_token
+    async def _pass_on(self, method: str, ctx: Ctx, params: BaseModel) -> BaseModel:
+        """A request that a plugin answers."""
+        added = self._registry.requests.offered_to(facts_of(ctx))
+        if method not in added:
+            raise MCPError(METHOD_NOT_FOUND, "Method not found", data=method)
+        return await added[method][1](ctx, params)
 
-    def _facts(self, ctx: Ctx) -> Facts:
-        """What is known of the connection a request came by, its client's name included."""
-        request: Any = ctx.request
-        facts: Facts = request if isinstance(request, Facts) else request.scope[FACTS]
-        params = ctx.session.client_params
-        if params is None:
-            return facts
-        info = params.client_info
-        return replace(facts, client=replace(facts.client, name=info.name, version=info.version))
+    def _added_tools(self, tools: ToolList, facts: Facts) -> dict[str, tuple[Tool, CallTool]]:
+        """What plugins added; but nothing takes the place of a method."""
+        added = self._registry.tools.offered_to(facts)
+        return {name: entry for name, entry in added.items() if tools.find(name) is None}
 
     async def _current_tools(self) -> ToolList:
         """The tools of the hub as it is now, made once for each of its states."""
@@ -254,12 +243,14 @@ class HubMcp:
             if self._tools is None or self._tools_hash != wanted:
                 methods = all_methods(self._hub)
                 made = await asyncio.to_thread(list_tools, methods, self._options.separator)
+                hidden = [name for name in self._registry.tools if made.find(name)]
                 self._report(
                     [(f"{path} as an MCP tool", why) for path, why in made.refused.items()]
+                    + [
+                        (f"the MCP tool {name}", "a method of the hub has this name")
+                        for name in hidden
+                    ]
                 )
-                for name in [name for name in self._registry.tools if made.find(name)]:
-                    del self._registry.tools[name]
-                    _tell_of(self._hub, f"the MCP tool {name}", "a method of the hub has this name")
                 self._tools, self._tools_hash = made, wanted
             return self._tools
 
@@ -269,12 +260,38 @@ class HubMcp:
             if entry not in refused:
                 self._hub.broken.remove(entry)
         for source, reason in refused:
-            _tell_of(self._hub, source, reason)
+            self._tell_of(source, reason)
         self._reported = refused
+
+    def _tell_of(self, source: str, reason: str) -> None:
+        """Report what was left out; once, since a server may be built again."""
+        if (source, reason) not in self._hub.broken:
+            log.warning("%s was left out: %s", source, reason)
+            self._hub.broken.append((source, reason))
+
+    def _extend(self) -> None:
+        """Ask plugins that have come what they add, and take back what those added that went."""
+        there = list(self._hub.root.walk())
+        for node in self._extended.keys() - set(there):
+            self._extended.pop(node).take_back()
+            source = _as_extension(node)
+            self._hub.broken[:] = [entry for entry in self._hub.broken if entry[0] != source]
+        for node in there:
+            if node not in self._extended:
+                self._extended[node] = own = self._registry.in_the_hands_of(node.path)
+                try:
+                    node.activation.extend_mcp(own)
+                except (Exception, SystemExit) as error:  # a plugin's; others must not suffer
+                    log.exception("%s could not extend MCP", node.path)
+                    own.take_back()
+                    self._tell_of(_as_extension(node), reason_of(error))
+        for method, (params, _) in self._registry.requests.items():
+            self.server.add_request_handler(method, params, partial(self._pass_on, method))
 
     def _changed(self, change: Change) -> None:
         # A plugin with many children comes as many changes; clients are told once of all.
         if change == "tree":
+            self._extend()
             self._changes.tools_changed()
             self._changes.resources_changed()
             for uri in self._changes.watched():
@@ -320,28 +337,18 @@ def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:
     )
     server.middleware.append(hub._changes.middleware)
     # What was asked of one session is not answered by another.
-    sealed = RequestStateSecurity(keys=[secrets.token_bytes(32)], bind_principal=hub.session_of)
+    sealed = RequestStateSecurity(keys=[secrets.token_bytes(32)], bind_principal=_session_of)
     server.middleware.append(RequestStateBoundary(sealed, default_audience=name))
-    for method, (params, handle) in hub._registry.requests.items():
-        server.add_request_handler(method, params, handle)
     return server
 
 
-def _extend(hub: Hub, registry: Registry) -> None:
-    for node in hub.root.walk():
-        try:
-            with registry.extended_by(node.path) as own:
-                node.activation.extend_mcp(own)
-        except (Exception, SystemExit) as error:  # a plugin's; the others must not suffer
-            log.exception("%s could not extend MCP", node.path)
-            _tell_of(hub, f"{node.path} as an extension of MCP", reason_of(error))
+def _session_of(ctx: Ctx) -> str | None:
+    """For which session a request speaks, if it says so."""
+    return facts_of(ctx).client.session_token
 
 
-def _tell_of(hub: Hub, source: str, reason: str) -> None:
-    """Report what was left out; once, since a server may be built again."""
-    if (source, reason) not in hub.broken:
-        log.warning("%s was left out: %s", source, reason)
-        hub.broken.append((source, reason))
+def _as_extension(node: Node) -> str:
+    return f"{node.path} as an extension of MCP"
 
 
 def _is_the_callers(error: HubError) -> bool:

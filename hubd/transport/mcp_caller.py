@@ -4,11 +4,12 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from mcp.server import ServerRequestContext
 
-from hubd.transport.mcp_facts import Facts, offered
+from hubd.transport.mcp_facts import FACTS, Facts
 from hubd.transport.mcp_progress import MAX_MESSAGE, Message, Meter, one_line
 from hubd.transport.mcp_results import Collected, printable
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Progress, Request
@@ -21,6 +22,17 @@ HEARTBEAT_SECONDS: Final = 10.0
 BURST: Final = 50
 
 Ctx = ServerRequestContext[Any, Any]
+
+
+def facts_of(ctx: Ctx) -> Facts:
+    """What is known of the connection a request came by, its client's name included."""
+    request: Any = ctx.request
+    facts: Facts = request if isinstance(request, Facts) else request.scope[FACTS]
+    params = ctx.session.client_params
+    if params is None:
+        return facts
+    info = params.client_info
+    return replace(facts, client=replace(facts.client, name=info.name, version=info.version))
 
 
 class Caller:
@@ -36,10 +48,7 @@ class Caller:
         self.meter = Meter(time.monotonic(), HEARTBEAT_SECONDS)
         # Set when the meter has news.
         self.stirred = asyncio.Event()
-        self._profile = facts.profile
-
-    def allows(self, namespace: str, method: str) -> bool:
-        return offered(namespace, self._profile)
+        self.allows = facts.allows
 
     async def send(self, item: Item) -> None:
         if isinstance(item, Data):

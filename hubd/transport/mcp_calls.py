@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcp.server import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
@@ -29,7 +28,7 @@ from pydantic import ValidationError
 from hubd.errors import HubError, Overloaded, Unavailable
 from hubd.plexus.dispatch import Call
 from hubd.transport.clients import Clients
-from hubd.transport.mcp_caller import Caller, Reporter
+from hubd.transport.mcp_caller import Caller, Ctx, Reporter
 from hubd.transport.mcp_facts import Facts
 from hubd.transport.mcp_questions import answer_of, form_of
 from hubd.transport.mcp_results import Collected, tool_result
@@ -53,7 +52,6 @@ NOT_A_FORM: Final = Guidance(
     b"", "cancelled", "Only a client made for this plugin can answer what it asked", []
 )
 
-Ctx = ServerRequestContext[Any, Any]
 ToolAnswer = CallToolResult | InputRequiredResult
 
 

@@ -22,6 +22,14 @@ class Facts:
     # The namespaces it is offered; None for all.
     profile: frozenset[str] | None = None
 
+    def allows(self, namespace: str, method: str = "") -> bool:
+        """Whether it may use a method; without one, whatever else the plugin there offers.
+
+        The one place that decides: dispatch asks it for every call, and whoever lists, reads,
+        watches or passes on something else that is a plugin's asks it too.
+        """
+        return offered(namespace, self.profile)
+
     @classmethod
     def of_the_hub(cls) -> "Facts":
         """For what the hub does by itself."""

@@ -9,7 +9,7 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 
 from hubd.errors import ExecutionError, HubError, InvalidParams, NotFound
 from hubd.plexus.hub import Hub, Node
-from hubd.transport.mcp_facts import Facts, offered
+from hubd.transport.mcp_facts import Facts
 
 log = logging.getLogger("hubd.transport")
 
@@ -48,7 +48,7 @@ class Prompts:
         raise NotFound(f"there is no prompt '{name[:200]}'")
 
     def _nodes(self, facts: Facts) -> list[Node]:
-        return [node for node in self._hub.root.walk() if offered(node.path, facts.profile)]
+        return [node for node in self._hub.root.walk() if facts.allows(node.path)]
 
 
 async def _prompts_of(node: Node) -> dict[str, Prompt]:

@@ -6,12 +6,10 @@ list, or take the place of something of the hub's, is refused when it is added.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from copy import copy
 from typing import Any, Final, TypeVar
 
-from mcp.server import ServerRequestContext
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import (
     CallToolRequestParams,
@@ -35,13 +33,13 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from hubd.errors import Conflict, InvalidParams
+from hubd.transport.mcp_caller import Ctx as Ctx  # for whoever adds something
 from hubd.transport.mcp_changes import Changes
-from hubd.transport.mcp_facts import offered
+from hubd.transport.mcp_facts import Facts
 from hubd.transport.mcp_metaschema import problem_of
 from hubd.transport.mcp_resources import SCHEME
 from hubd.transport.mcp_tools import MAX_NAME
 
-Ctx = ServerRequestContext[Any, Any]
 CallTool = Callable[[Ctx, CallToolRequestParams], Awaitable[CallToolResult | InputRequiredResult]]
 # Gets the URI, and what the template's variables stand for in it.
 ReadResource = Callable[[Ctx, str, dict[str, str]], Awaitable[ReadResourceResult]]
@@ -65,10 +63,10 @@ class Added(dict[str, tuple[T, H]]):
 
     def __init__(self) -> None:
         super().__init__()
-        # The namespace of the plugin that added it, by name.
-        self._namespaces: dict[str, str] = {}
+        # Through whose hands it came, by name.
+        self._owners: dict[str, Registry] = {}
 
-    def add(self, name: str, entry: tuple[T, H], namespace: str) -> None:
+    def add(self, name: str, entry: tuple[T, H], owner: "Registry") -> None:
         """Add one.
 
         Raises:
@@ -77,17 +75,27 @@ class Added(dict[str, tuple[T, H]]):
         if name in self:
             raise Conflict(f"'{name}' is there already")
         self[name] = entry
-        self._namespaces[name] = namespace
+        self._owners[name] = owner
 
-    def offered_to(self, profile: frozenset[str] | None) -> dict[str, tuple[T, H]]:
-        """What plugins of a profile's namespaces added."""
+    def remove_all_of(self, owner: "Registry") -> None:
+        """Remove what came through these hands."""
+        for name in [name for name in self if self._owners[name] is owner]:
+            del self[name], self._owners[name]
+
+    def offered_to(self, facts: Facts) -> dict[str, tuple[T, H]]:
+        """What a connection may use of it."""
         return {
-            name: entry for name, entry in self.items() if offered(self._namespaces[name], profile)
+            name: entry
+            for name, entry in self.items()
+            if facts.allows(self._owners[name].namespace)
         }
 
 
 class Registry:
-    """What was added. Tell `changes` when something comes or goes while clients are connected."""
+    """What was added, in the hands of the plugin that adds.
+
+    Tell `changes` when something comes or goes while clients are connected.
+    """
 
     def __init__(self, changes: Changes) -> None:
         self.changes = changes
@@ -97,32 +105,40 @@ class Registry:
         self.prompts: Added[Prompt, GetPrompt] = Added()
         # Requests of the protocol that the hub itself does not answer.
         self.requests: Added[type[BaseModel], HandleRequest] = Added()
-        # On whose behalf something is added.
-        self._namespace = ""
+        # In whose hands it is.
+        self.namespace = ""
+        # Set when that plugin is gone.
+        self._closed = False
 
-    @contextmanager
-    def extended_by(self, namespace: str) -> Iterator["Registry"]:
-        """The same registry in the hands of one plugin.
+    def in_the_hands_of(self, namespace: str) -> "Registry":
+        """The same registry, for one plugin."""
+        own = copy(self)
+        own.namespace = namespace
+        return own
 
-        If the block fails, nothing of what was added in it stays.
-        """
-        kinds: tuple[dict[str, Any], ...] = (
+    def take_back(self) -> None:
+        """Remove what was added through these hands, and let them add no more."""
+        self._closed = True
+        kinds: tuple[Added[Any, Any], ...] = (
             self.tools,
             self.resources,
             self.templates,
             self.prompts,
             self.requests,
         )
-        before = [dict(entries) for entries in kinds]
-        own = copy(self)
-        own._namespace = namespace
-        try:
-            yield own
-        except BaseException:
-            for entries, kept in zip(kinds, before, strict=True):
-                entries.clear()
-                entries.update(kept)
-            raise
+        for added in kinds:
+            added.remove_all_of(self)
+
+    def reader(self, uri: str, facts: Facts) -> tuple[ReadResource, dict[str, str]] | None:
+        """Who reads a URI to a connection, and what the variables in it stand for."""
+        added = self.resources.offered_to(facts)
+        if uri in added:
+            return added[uri][1], {}
+        for pattern, (_, read) in self.templates.offered_to(facts).items():
+            values = UriTemplate.parse(pattern).match(uri)
+            if values is not None:
+                return read, {name: str(value) for name, value in values.items()}
+        return None
 
     def add_tool(self, tool: Tool, call: CallTool) -> None:
         """Add a tool.
@@ -140,13 +156,13 @@ class Registry:
         for schema in (tool.input_schema, tool.output_schema or {}):
             if (problem := problem_of(schema)) is not None:
                 raise InvalidParams(f"{tool.name}: no JSON Schema: {problem}")
-        self.tools.add(tool.name, (tool, call), self._namespace)
+        self._add(self.tools, tool.name, (tool, call))
 
     def add_resource(self, resource: Resource, read: ReadResource) -> None:
         """Add a resource with a fixed URI. Raises as `add_tool`."""
         _check_uri(resource.uri)
         _check_wire("resources/list", ListResourcesResult(resources=[resource]))
-        self.resources.add(resource.uri, (resource, read), self._namespace)
+        self._add(self.resources, resource.uri, (resource, read))
 
     def add_template(self, template: ResourceTemplate, read: ReadResource) -> None:
         """Add resources whose URIs follow a template. Raises as `add_tool`."""
@@ -158,7 +174,7 @@ class Registry:
         _check_wire(
             "resources/templates/list", ListResourceTemplatesResult(resource_templates=[template])
         )
-        self.templates.add(template.uri_template, (template, read), self._namespace)
+        self._add(self.templates, template.uri_template, (template, read))
 
     def add_prompt(self, prompt: Prompt, get: GetPrompt) -> None:
         """Add a prompt. Raises as `add_tool`."""
@@ -168,13 +184,21 @@ class Registry:
                 suggestion="Leave the dot out, or offer it by offer_prompts",
             )
         _check_wire("prompts/list", ListPromptsResult(prompts=[prompt]))
-        self.prompts.add(prompt.name, (prompt, get), self._namespace)
+        self._add(self.prompts, prompt.name, (prompt, get))
 
     def add_request(self, method: str, params: type[BaseModel], handle: HandleRequest) -> None:
-        """Answer a request of the protocol that the hub does not. Raises as `add_tool`."""
+        """Answer a request of the protocol that the hub does not; in `extend_mcp`, not later.
+
+        Raises as `add_tool`.
+        """
         if method in SPEC_CLIENT_METHODS and method != _UNANSWERED:
             raise Conflict(f"the hub answers '{method}' itself")
-        self.requests.add(method, (params, handle), self._namespace)
+        self._add(self.requests, method, (params, handle))
+
+    def _add(self, added: Added[T, H], name: str, entry: tuple[T, H]) -> None:
+        if self._closed:
+            raise Conflict(f"{self.namespace} is no part of the hub any more")
+        added.add(name, entry, self)
 
 
 def _check_uri(uri: str) -> None:

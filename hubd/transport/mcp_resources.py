@@ -26,7 +26,7 @@ from hubd.errors import HubError, by_code
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub, Node
 from hubd.transport.mcp_calls import ToolCalls
-from hubd.transport.mcp_facts import Facts, offered
+from hubd.transport.mcp_facts import Facts
 from hubd.transport.mcp_results import Collected, read_events, result_uri, text_of
 from hubd.transport.mcp_spool import Spool
 from hubd.wire.handle import InvalidHandle, WireHandle, parse
@@ -148,7 +148,7 @@ class Resources:
                 description=node.activation.description,
                 mime_type="application/json",
             )
-            for node in self._nodes(facts)
+            for node in self._nodes(facts, "schema")
         ]
         for entry in self._method_resources(facts):
             if len(entry.variables) == 1:
@@ -195,11 +195,11 @@ class Resources:
         if template == _TEMPLATES[0].uri_template and variable == "handle":
             values = [
                 f"{handle['plugin']}@{handle['version']}::{handle['method']}"
-                for node in self._nodes(facts)
+                for node in self._nodes(facts, "resolve_handle")
                 for handle in node.schema["handles"]
             ]
         elif template == _TEMPLATES[1].uri_template and variable == "namespace":
-            values = [node.path for node in self._nodes(facts)]
+            values = [node.path for node in self._nodes(facts, "schema")]
         elif template == _TEMPLATES[2].uri_template and variable in ("id", "from"):
             values = []  # who has a right to a result has been given its id
         else:
@@ -267,15 +267,17 @@ class Resources:
     def _namespace(self, path: str) -> Node:
         return self._hub.find(path.split("."))
 
-    def _nodes(self, facts: Facts) -> list[Node]:
-        return [node for node in self._hub.root.walk() if offered(node.path, facts.profile)]
+    def _nodes(self, facts: Facts, method: str) -> list[Node]:
+        return [node for node in self._hub.root.walk() if facts.allows(node.path, method)]
 
     def _method_resources(self, facts: Facts) -> list[MethodResource]:
         found = []
-        for node in self._nodes(facts):
+        for node in self._hub.root.walk():
             for method in node.schema["methods"] if node.path not in _OWN else ():
                 variables = method.get("annotations", {}).get("mcp", {}).get("resource")
-                if isinstance(variables, dict) and variables:
+                if not isinstance(variables, dict) or not variables:
+                    continue
+                if facts.allows(node.path, method["name"]):
                     found.append(MethodResource(node, method, variables))
         return found
 

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from mcp_types import Tool, ToolAnnotations
 
 from hubd.plexus.hub import Hub
+from hubd.transport.mcp_facts import Facts
 from hubd.transport.mcp_metaschema import problem_of
 from hubd.wire.schema import JsonSchema, MethodSchema
 
@@ -45,13 +46,20 @@ class Unfit(Exception):
 class HubTool:
     """One method as a tool."""
 
-    # The hub's path of the method. The name of the tool is the same, or has `_` for `.`, or is
-    # the one that the method gives itself for MCP.
-    path: str
     namespace: str
+    method: str
     tool: Tool
     # Answers one text block and nothing else.
     text_only: bool
+
+    @property
+    def path(self) -> str:
+        """The hub's path of the method.
+
+        The name of the tool is the same, or has `_` for `.`, or is the one that the method gives
+        itself for MCP.
+        """
+        return f"{self.namespace}.{self.method}"
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,14 @@ class ToolList:
     by_flat_name: Mapping[str, HubTool]
     # Methods that are no tools, with the reason.
     refused: Mapping[str, str]
+
+    def offered_to(self, facts: Facts) -> list[Tool]:
+        """Those that a connection may call."""
+        return [
+            entry.tool
+            for entry in self.tools.values()
+            if facts.allows(entry.namespace, entry.method)
+        ]
 
     def find(self, name: str) -> HubTool | None:
         """The tool of this name, in either spelling."""
@@ -97,7 +113,7 @@ def list_tools(methods: Iterable[tuple[str, MethodSchema]], separator: str = "."
             refused[path] = str(error)
             continue
         text_only = bool(method.get("annotations", {}).get("mcp", {}).get("text_only"))
-        tools[tool.name] = flat[flat_name] = HubTool(path, namespace, tool, text_only)
+        tools[tool.name] = flat[flat_name] = HubTool(namespace, method["name"], tool, text_only)
     return ToolList(tools, flat, refused)
 
 

@@ -9,6 +9,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    METHOD_NOT_FOUND,
     CallToolRequestParams,
     CallToolResult,
     EmptyResult,
@@ -17,6 +18,7 @@ from mcp_types import (
     Prompt,
     PromptMessage,
     ReadResourceResult,
+    Request,
     RequestParams,
     Resource,
     ResourceTemplate,
@@ -27,11 +29,15 @@ from mcp_types import (
 
 from hubd.activation import Activation
 from hubd.errors import Conflict, HubError
+from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
+from hubd.plugins.solar import Solar
 from hubd.transport.mcp_changes import Changes
+from hubd.transport.mcp_facts import Facts
 from hubd.transport.mcp_registry import Ctx, Registry
-from tests.mcp.support import ERAS, MODERN, TOKEN, Era, over_http, serving
+from tests.mcp.ears import listening
+from tests.mcp.support import ERAS, MODERN, TOKEN, TRANSPORTS, Era, Transport, over_http, serving
 from tests.support import call_events
 
 Add = Callable[[Registry], None]
@@ -94,6 +100,8 @@ def leave(registry: Registry) -> None:
 
 
 EVERYTHING = in_turn(tool(), resource(), template(), prompt(), request())
+# What a client finds of it.
+ALL = {"hammer", "shed://door", "shed://shelf/{number}", "build", "shed/open"}
 
 
 class Shed(Activation, version="1.0.0"):
@@ -117,6 +125,34 @@ async def _reported(hub: Hub) -> dict[str, str]:
 
 async def _tools(client: Client) -> list[str]:
     return [entry.name for entry in (await client.list_tools()).tools]
+
+
+async def _found(client: Client) -> set[str]:
+    """All that a client is offered and can use, of what `EVERYTHING` adds."""
+    found = set(await _tools(client))
+    found |= {entry.uri for entry in (await client.list_resources()).resources}
+    templates = (await client.list_resource_templates()).resource_templates
+    found |= {entry.uri_template for entry in templates}
+    found |= {entry.name for entry in (await client.list_prompts()).prompts}
+    used = (
+        ("hammer", client.call_tool("hammer", {})),
+        ("shed://door", client.read_resource("shed://door")),
+        ("shed://shelf/{number}", client.read_resource("shed://shelf/7")),
+        ("build", client.get_prompt("build")),
+    )
+    for name, use in used:
+        if name in found:
+            await use
+        else:
+            with pytest.raises(MCPError):
+                await use
+    try:
+        await client.session.send_request(Request(method="shed/open", params=None), EmptyResult)
+        found.add("shed/open")
+    except MCPError as error:
+        if error.code != METHOD_NOT_FOUND:
+            raise
+    return found & ALL
 
 
 def _only(names: Sequence[str], *wanted: str) -> list[str]:
@@ -273,3 +309,128 @@ async def test_a_profile_without_a_plugin_hides_all_that_the_plugin_added(tmp_pa
         for uri in ("shed://door", "shed://shelf/7"):
             with pytest.raises(MCPError, match="no such resource"):
                 await client.read_resource(uri)
+
+
+@pytest.mark.parametrize("namespace", ["shed", "echo"])
+@pytest.mark.parametrize("era", ERAS)
+async def test_all_that_a_plugin_added_is_used_under_its_namespace(
+    tmp_path: Path, era: Era, namespace: str
+) -> None:
+    async with (
+        serving(tmp_path, EchoPlugin(), Shed("shed", EVERYTHING)) as served,
+        over_http(f"{served.url}?tools={namespace}", TOKEN, era) as client,
+    ):
+        assert await _found(client) == (ALL if namespace == "shed" else set())
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_one_rule_decides_on_all_that_a_connection_can_reach(
+    tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As for an agent that may call one method and nothing else.
+    monkeypatch.setattr(Facts, "allows", lambda self, *what: what == ("echo", "once"))
+    async with (
+        serving(tmp_path, EchoPlugin(), Solar(), Shed("shed", EVERYTHING)) as served,
+        over_http(served.url, TOKEN, era) as client,
+    ):
+        assert await _tools(client) == ["echo.once"]
+        assert await _found(client) == set()
+        assert (await client.list_resources()).resources == []
+        assert not (await client.call_tool("echo.once", {"message": "x"})).is_error
+        for name in ("echo.echo", "plexus.call", "hammer"):
+            with pytest.raises(MCPError, match="no tool"):
+                await client.call_tool(name, {})
+        for uri in ("plexus://schema/echo", "plexus://handle/echo@1.0.0::once:hi"):
+            with pytest.raises(MCPError):
+                await client.read_resource(uri)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_plugin_that_comes_later_is_asked_and_what_it_added_goes_with_it(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    async with (
+        serving(tmp_path, EchoPlugin()) as served,
+        listening(served, tmp_path, transport, era) as (client, ears),
+    ):
+        assert await _found(client) == set()
+        # Once more, and it is another plugin of the same name.
+        for _ in range(2):
+            node = served.hub.attach(Shed("shed", EVERYTHING), PlexusHost(served.hub))
+            await ears.hear("tools", "resources", "prompts")
+            assert await _found(client) == ALL
+            ears.heard.clear()
+            served.hub.detach(node)
+            await ears.hear("tools", "resources", "prompts")
+            assert await _found(client) == set()
+            ears.heard.clear()
+
+
+async def test_a_plugin_that_is_refused_whole_has_added_nothing(tmp_path: Path) -> None:
+    class Twins(Shed, version="1.0.0"):
+        """The second of its children cannot be attached."""
+
+        def children(self) -> Sequence[Activation]:
+            return Shed("twin", EVERYTHING), Shed("twin", EVERYTHING)
+
+    async with (
+        serving(tmp_path, EchoPlugin()) as served,
+        over_http(served.url, TOKEN, MODERN) as client,
+    ):
+        with pytest.raises(Conflict):
+            served.hub.attach(Twins("twins", tool("saw")), PlexusHost(served.hub))
+        assert await _found(client) == set()
+        assert _only(await _tools(client), "saw") == []
+
+
+async def test_a_plugin_that_comes_later_and_fails_is_reported_for_as_long_as_it_is_there(
+    tmp_path: Path,
+) -> None:
+    async with (
+        serving(tmp_path, EchoPlugin()) as served,
+        over_http(served.url, TOKEN, MODERN) as client,
+    ):
+        broken = Shed("broken", in_turn(EVERYTHING, fail))
+        node = served.hub.attach(broken, PlexusHost(served.hub))
+        assert await _found(client) == set()
+        assert list(await _reported(served.hub)) == ["broken as an extension of MCP"]
+        served.hub.detach(node)
+        assert await _reported(served.hub) == {}
+
+
+async def test_a_plugin_that_is_gone_adds_nothing_more(tmp_path: Path) -> None:
+    hands: list[Registry] = []
+    async with (
+        serving(tmp_path, EchoPlugin()) as served,
+        over_http(served.url, TOKEN, MODERN) as client,
+    ):
+        assert _only(await _tools(client), "hammer") == []
+        node = served.hub.attach(Shed("shed", hands.append), PlexusHost(served.hub))
+        [registry] = hands
+        tool()(registry)
+        assert _only(await _tools(client), "hammer") == ["hammer"]
+        served.hub.detach(node)
+        with pytest.raises(Conflict, match="shed is no part of the hub any more"):
+            tool()(registry)
+        assert _only(await _tools(client), "hammer") == []
+
+
+async def test_a_tool_that_is_added_later_does_not_take_the_place_of_a_method_either(
+    tmp_path: Path,
+) -> None:
+    hands: list[Registry] = []
+    async with (
+        serving(tmp_path, EchoPlugin(), Shed("shed", hands.append)) as served,
+        over_http(served.url, TOKEN, MODERN) as client,
+    ):
+        assert "echo.once" in await _tools(client)
+        tool("echo.once")(hands[0])
+        result = await client.call_tool("echo.once", {"message": "hello"})
+        assert result.structured_content is not None
+        assert result.structured_content["events"][0]["message"] == "hello"
+        # Nobody else has the name when the plugin of the method is gone.
+        served.hub.detach(served.hub.find(["echo"]))
+        assert _only(await _tools(client), "echo.once") == ["echo.once"]
+        result = await client.call_tool("echo.once", {})
+        assert result.content == [TextContent(text="added echo.once")]
