@@ -141,7 +141,8 @@ class Activation:
         """Yield whenever a method would answer these params otherwise than before.
 
         The first `yield` says that changes are noticed from then on, and is none itself. Asked
-        for methods that are resources (`mcp={"resource": …}`). By default nothing changes.
+        for methods that are resources (`mcp={"resource": …}`) and, without params, for those
+        that list which there are (`completes`). By default nothing changes.
 
         Raises:
             HubError: There is nothing under these params.

@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 from hubd.errors import Conflict
 from hubd.storage import ids
 from hubd.storage.database import Database, Tx
-from hubd.storage.tree import TreeRow, record, remove
+from hubd.storage.tree import TREES, TreeRow, record, remove
 
 log = logging.getLogger("hubd.storage")
 
@@ -242,6 +242,7 @@ def _enter(tx: Tx, tree: int, tree_id: bytes, state: str, step: str, now: int) -
     tx.raw.execute(
         "UPDATE arbor_trees SET state = ?, state_since = ? WHERE key = ?", (state, now, tree)
     )
+    tx.topics.append(TREES)
     _remember(tx, tree_id, step, now)
 
 

@@ -22,6 +22,9 @@ LANES: Final = ("main", "events")
 # A subtree larger than this is not removed in one transaction: everybody else would wait for it.
 MAX_DELETED: Final = 20_000
 
+# What to wait for to hear that there are other trees, or that one is in another state.
+TREES: Final = ("trees",)
+
 _TREE: Final = """
     SELECT t.key, t.id, t.owner, t.metadata, t.state, t.state_since, t.created_at, r.key, r.id,
         coalesce((SELECT sum(count) FROM arbor_owners WHERE tree = t.key), 0),
@@ -134,6 +137,7 @@ def create(
     tx.raw.execute("INSERT INTO arbor_owners (tree, owner, count) VALUES (?, ?, 1)", (tree, owner))
     if state != "importing":
         record(tx, tree_id, "created", now, owner, 1)
+        tx.topics.append(TREES)
     owners = json.dumps({owner: 1}, ensure_ascii=False, separators=(",", ":"))
     return TreeRow(tree, tree_id, owner, metadata, state, now, born, root, root_id, 1, owners)
 
@@ -143,6 +147,7 @@ def reveal(tx: Tx, tree: TreeRow) -> None:
     tx.raw.execute("UPDATE arbor_trees SET state = 'active' WHERE key = ?", (tree.key,))
     # Not before: what was never whole has no history.
     record(tx, tree.id, "imported", tree.state_since, tree.owner, 1)
+    tx.topics.append(TREES)
 
 
 def give_up(tx: Tx, tree: TreeRow | None = None) -> None:
@@ -159,7 +164,7 @@ def remove(tx: Tx, key: int, tree_id: bytes) -> None:
     """Remove a tree with all that refers to it, and leave its nodes to be purged."""
     tx.raw.execute("INSERT INTO arbor_purges (tree, tree_id) VALUES (?, ?)", (key, tree_id))
     tx.raw.execute("DELETE FROM arbor_trees WHERE key = ?", (key,))
-    tx.topics.append(topic(key))
+    tx.topics += (topic(key), TREES)
 
 
 def topic(tree: int) -> tuple[str, int]:

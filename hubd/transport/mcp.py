@@ -7,7 +7,7 @@ first client is there. Knows nothing of sockets; mcp_http.py and mcp_stdio.py do
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -50,7 +50,7 @@ from hubd.plexus.hub import Change, Node, did_you_mean
 from hubd.transport.clients import Clients
 from hubd.transport.mcp_caller import Ctx, facts_of
 from hubd.transport.mcp_calls import ToolCalls
-from hubd.transport.mcp_changes import Changes
+from hubd.transport.mcp_changes import Changes, Noticed
 from hubd.transport.mcp_facts import Facts, McpOptions
 from hubd.transport.mcp_pages import page_of
 from hubd.transport.mcp_prompts import Prompts
@@ -85,8 +85,7 @@ class HubMcp:
         self._calls = ToolCalls(clients, self._spool)
         self._resources = Resources(clients.hub, host, self._calls, self._spool)
         self._prompts = Prompts(clients.hub)
-        self._changes = Changes()
-        self._changes.watch = self._resources.watch
+        self._changes = Changes(self)
         self._registry = Registry(self._changes)
         self._tools: ToolList | None = None
         self._tools_hash = ""
@@ -105,7 +104,7 @@ class HubMcp:
             async with self.sessions.run():
                 try:
                     with self._hub.listening(self._changed):
-                        self._extend()
+                        self._look_around()
                         yield
                 finally:
                     self._changes.close()
@@ -184,6 +183,16 @@ class HubMcp:
             if _is_the_callers(error):
                 raise not_found(uri, error.message, modern=modern) from error
             raise _protocol_error(error) from error
+
+    def watch(self, uri: str) -> Noticed:
+        """As `mcp_changes.Source`."""
+        return self._resources.watch(uri)
+
+    def may_read(self, uri: str, facts: Facts) -> bool:
+        """As `mcp_changes.Source`."""
+        if self._registry.reader(uri, facts) is not None:
+            return True
+        return self._resources.may_read(uri, facts)
 
     async def complete(self, ctx: Ctx, params: CompleteRequestParams) -> CompleteResult:
         """`completion/complete`."""
@@ -269,34 +278,41 @@ class HubMcp:
             log.warning("%s was left out: %s", source, reason)
             self._hub.broken.append((source, reason))
 
-    def _extend(self) -> None:
-        """Ask plugins that have come what they add, and take back what those added that went."""
+    def _look_around(self) -> set[str]:
+        """Look who came and who went; the namespaces of both."""
         there = list(self._hub.root.walk())
-        for node in self._extended.keys() - set(there):
+        gone = self._extended.keys() - set(there)
+        come = [node for node in there if node not in self._extended]
+        self._extend(gone, come)
+        self._changes.follow_lists(self._resources.listings())
+        return {node.path for node in (*gone, *come)}
+
+    def _extend(self, gone: Iterable[Node], come: Iterable[Node]) -> None:
+        """Take back what those added that went, and ask those that came what they add."""
+        for node in gone:
             self._extended.pop(node).take_back()
             source = _as_extension(node)
             self._hub.broken[:] = [entry for entry in self._hub.broken if entry[0] != source]
-        for node in there:
-            if node not in self._extended:
-                self._extended[node] = own = self._registry.in_the_hands_of(node.path)
-                try:
-                    node.activation.extend_mcp(own)
-                except (Exception, SystemExit) as error:  # a plugin's; others must not suffer
-                    log.exception("%s could not extend MCP", node.path)
-                    own.take_back()
-                    self._tell_of(_as_extension(node), reason_of(error))
+        for node in come:
+            self._extended[node] = own = self._registry.in_the_hands_of(node.path)
+            try:
+                node.activation.extend_mcp(own)
+            except (Exception, SystemExit) as error:  # a plugin's; the others must not suffer
+                log.exception("%s could not extend MCP", node.path)
+                own.take_back()
+                self._tell_of(_as_extension(node), reason_of(error))
         for method, (params, _) in self._registry.requests.items():
             self.server.add_request_handler(method, params, partial(self._pass_on, method))
 
     def _changed(self, change: Change) -> None:
         # A plugin with many children comes as many changes; clients are told once of all.
         if change == "tree":
-            self._extend()
+            moved = self._look_around()
             self._changes.tools_changed()
             self._changes.resources_changed()
             for uri in self._changes.watched():
-                if self._resources.depends_on_tree(uri):
-                    self._changes.resource_updated(uri)
+                if self._resources.depends_on(uri, moved):
+                    self._changes.watch_anew(uri)
         self._changes.prompts_changed()
 
 

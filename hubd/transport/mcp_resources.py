@@ -7,8 +7,8 @@ makes `plexus://notes/{tree}`, whose `tree` is the parameter `tree_id`.
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Container, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote
@@ -22,7 +22,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from hubd.errors import HubError, by_code
+from hubd.errors import ActivationNotFound, HubError, by_code
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub, Node
 from hubd.transport.mcp_calls import ToolCalls
@@ -114,11 +114,40 @@ class MethodResource:
         """The URI with these values."""
         return f"{SCHEME}{self.node.path}/{'/'.join(values)}"
 
+    def lister(self, parameter: str) -> str | None:
+        """The method that lists the values of a parameter."""
+        lister: str | None = self.method.get("annotations", {}).get("completes", {}).get(parameter)
+        return lister
+
     def params(self, segments: list[str]) -> dict[str, str] | None:
         """The params that a URI stands for; None if it has another number of segments."""
         if len(segments) != len(self.variables):
             return None
         return dict(zip(self.variables.values(), segments, strict=True))
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The list of concrete resources of one method, as another method gives it."""
+
+    node: Node
+    method: str
+    lister: Node
+    # The method that lists.
+    by: str
+
+    @property
+    def path(self) -> str:
+        """The path of the method that lists."""
+        return f"{self.lister.path}.{self.by}"
+
+    def concerns(self, facts: Facts) -> bool:
+        """Whether it is part of what a connection is shown."""
+        return facts.allows(self.node.path, self.method)
+
+    def watch(self) -> AsyncGenerator[None, None]:
+        """Yield once when changes are noticed, then at each."""
+        return _changes(self.lister, self.by, {})
 
 
 class NoSuchResource(Exception):
@@ -230,15 +259,42 @@ class Resources:
             entry, params = self._method_resource(kind, rest, facts)
         except NoSuchResource:
             return
-        changes = entry.node.activation.changes(entry.method["name"], params)
-        assert isinstance(changes, AsyncGenerator)
-        async with aclosing(changes):
+        async with aclosing(_changes(entry.node, entry.method["name"], params)) as changes:
             async for _ in changes:
                 yield
 
-    def depends_on_tree(self, uri: str) -> bool:
-        """Whether it shows the tree of plugins, or a part of it."""
-        return uri.startswith(f"{SCHEME}{SCHEMA}/")
+    def listings(self) -> list[Listing]:
+        """The lists of which concrete resources are listed."""
+        found = []
+        for entry in self._method_resources(Facts.of_the_hub()):
+            for lister in map(entry.lister, entry.variables.values()):
+                if lister is not None and len(entry.variables) == 1:
+                    *namespace, by = lister.split(".")
+                    with suppress(ActivationNotFound):
+                        node = self._hub.find(namespace)
+                        found.append(Listing(entry.node, entry.method["name"], node, by))
+        return found
+
+    def may_read(self, uri: str, facts: Facts) -> bool:
+        """Whether a connection could read a URI, should something be there."""
+        try:
+            kind, rest, _ = _split(uri)
+            if kind == HANDLE:
+                owner = self._hub.owner_of(_handle_in(uri))
+                return facts.allows(owner.path, "resolve_handle")
+            if kind == SCHEMA:
+                # Also of a plugin that is gone; the hub's own name in front changes nothing.
+                return facts.allows(unquote(rest).removeprefix(f"{self._hub.name}."), "schema")
+            if kind != RESULT:
+                self._method_resource(kind, rest, facts)
+        except (NoSuchResource, HubError):
+            return False
+        return True
+
+    def depends_on(self, uri: str, plugins: Container[str]) -> bool:
+        """Whether a URI shows the tree of plugins, or is that of one of these."""
+        kind = uri.removeprefix(SCHEME).partition("/")[0]
+        return uri.startswith(SCHEME) and (kind == SCHEMA or kind in plugins)
 
     async def _read(
         self, uri: str, path: str, params: Mapping[str, Any], facts: Facts
@@ -296,8 +352,8 @@ class Resources:
         self, entry: MethodResource, parameter: str, beginning: str, limit: int
     ) -> list[str]:
         """The values of a parameter, as the method lists them that its annotation names."""
-        lister = entry.method.get("annotations", {}).get("completes", {}).get(parameter)
-        if not lister:
+        lister = entry.lister(parameter)
+        if lister is None:
             return []
         found: list[str] = []
         try:
@@ -312,6 +368,17 @@ class Resources:
         except TimeoutError:
             log.warning("%s took longer than %g s to list values", lister, LIST_SECONDS)
         return found[:limit]
+
+
+async def _changes(
+    node: Node, method: str, params: Mapping[str, Any]
+) -> AsyncGenerator[None, None]:
+    """As the plugin notices them."""
+    changes = node.activation.changes(method, params)
+    assert isinstance(changes, AsyncGenerator)
+    async with aclosing(changes):
+        async for _ in changes:
+            yield
 
 
 def not_found(uri: str, message: str, *, modern: bool) -> MCPError:

@@ -62,18 +62,27 @@ async def server_of(served: Served) -> HubMcp:
 
 
 def client_of(
-    served: Served, directory: Path, transport: Transport, era: Era, **options: Any
+    served: Served,
+    directory: Path,
+    transport: Transport,
+    era: Era,
+    *,
+    tools: str | None = None,
+    **options: Any,
 ) -> AbstractAsyncContextManager[Client]:
     """The official client, connected to a hub in this process."""
     if transport == "http":
-        return over_http(served.url, TOKEN, era, **options)
-    return over_socket(directory / "hub.mcp", era, **options)
+        query = "" if tools is None else f"?tools={tools}"
+        return over_http(served.url + query, TOKEN, era, **options)
+    return over_socket(directory / "hub.mcp", era, tools=tools, **options)
 
 
 @asynccontextmanager
-async def over_socket(path: Path, era: Era, **options: Any) -> AsyncIterator[Client]:
+async def over_socket(
+    path: Path, era: Era, *, tools: str | None = None, **options: Any
+) -> AsyncIterator[Client]:
     """The official client on the socket to which `hubd mcp` carries messages."""
-    async with Client(_lines(path), mode=era, **options) as client:
+    async with Client(_lines(path, tools), mode=era, **options) as client:
         yield client
 
 
@@ -86,13 +95,15 @@ async def listening(
     *,
     lists: bool = True,
     uris: tuple[str, ...] = (),
+    tools: str | None = None,
 ) -> AsyncIterator[tuple[Client, Ears]]:
     """A client that is told of changes, in the way of its era."""
     ears = Ears()
     sessions = (await server_of(served))._changes._sessions
     # Those of clients that just left may still be there.
     before, streams = set(sessions), standing_streams(served)
-    async with client_of(served, directory, transport, era, message_handler=ears.take) as client:
+    way = (served, directory, transport, era)
+    async with client_of(*way, tools=tools, message_handler=ears.take) as client:
         if era == LEGACY:
             # What happens before a session can be told of it is in the lists it then asks for.
             await until(lambda: bool(set(sessions) - before))
@@ -129,9 +140,9 @@ def standing_streams(served: Served) -> set[str]:
 
 
 @asynccontextmanager
-async def _lines(path: Path) -> AsyncIterator[Any]:
+async def _lines(path: Path, tools: str | None) -> AsyncIterator[Any]:
     reader, writer = await asyncio.open_unix_connection(str(path), limit=64 * 1024 * 1024)
-    writer.write(json.dumps({"context": None, "session_token": None, "tools": None}).encode())
+    writer.write(json.dumps({"context": None, "session_token": None, "tools": tools}).encode())
     writer.write(b"\n")
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)

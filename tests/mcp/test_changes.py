@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
-from hubd.activation import Activation, Event, NotFound, method
+from hubd.activation import Activation, method
 from hubd.plexus.host import PlexusHost
 from hubd.plugins.arbor.activation import Arbor
 from hubd.plugins.echo import EchoPlugin
@@ -35,13 +35,10 @@ from tests.mcp.support import (
     connected,
     serving,
 )
+from tests.mcp.weather import Said, Weather, grow, long_pauses, new_tree, watching
 from tests.support import Daemon, call_events
 
 LISTS = ["tools", "resources", "prompts"]
-
-
-class Said(Event):
-    text: str
 
 
 class Extra(Activation, version="1.0.0"):
@@ -58,56 +55,6 @@ class Extra(Activation, version="1.0.0"):
     async def say(self, text: str) -> AsyncIterator[Said]:
         """Say something."""
         yield Said(text=text)
-
-
-class Weather(Activation, namespace="weather", version="1.0.0"):
-    """Changes when a test says so."""
-
-    def __init__(self) -> None:
-        self.changed = asyncio.Event()
-        # Cleared to hold up whoever begins to watch.
-        self.may_begin = asyncio.Event()
-        self.may_begin.set()
-        self.asked: list[str] = []
-        self.watched: list[str] = []
-        self.ended: list[str] = []
-
-    @method(read_only=True, mcp={"resource": {"place": "place"}})
-    async def now(self, place: str) -> AsyncIterator[Said]:
-        """How it is there."""
-        yield Said(text=f"fine in {place}")
-
-    async def changes(self, method: str, params: Mapping[str, Any]) -> AsyncIterator[None]:
-        place = params["place"]
-        self.asked.append(place)
-        await self.may_begin.wait()
-        if place == "nowhere":
-            raise NotFound("there is no such place")
-        if place == "broken":
-            raise RuntimeError("a plugin's own mistake")
-        self.watched.append(place)
-        try:
-            while True:
-                yield
-                await self.changed.wait()
-                self.changed.clear()
-        finally:
-            self.ended.append(place)
-
-
-def watching() -> list[str]:
-    """The tasks that wait for changes of resources."""
-    names = [task.get_name() for task in asyncio.all_tasks()]
-    return sorted(name for name in names if name.startswith("watch "))
-
-
-async def new_tree(served: Served) -> str:
-    [made] = await call_events(served.hub, "arbor.tree_create")
-    return str(made["tree_id"])
-
-
-async def grow(served: Served, tree: str, text: str = "a leaf") -> None:
-    await call_events(served.hub, "arbor.node_create_text", tree_id=tree, content=text)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -311,21 +258,7 @@ async def test_a_plugin_that_does_not_begin_to_watch_holds_nobody_up(
 async def test_a_burst_of_changes_is_told_once_and_the_last_of_them_is_not_lost(
     tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resume = asyncio.Event()
-
-    async def pause(seconds: float) -> None:
-        assert seconds == mcp_changes.PAUSE_SECONDS
-        await resume.wait()
-
-    class Asyncio:
-        """The module with another `sleep`, so that the pause lasts as long as the test wants."""
-
-        sleep = staticmethod(pause)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(asyncio, name)
-
-    monkeypatch.setattr(mcp_changes, "asyncio", Asyncio())
+    resume = long_pauses(monkeypatch)
     async with serving(tmp_path, Arbor()) as served:
         tree = await new_tree(served)
         uri = f"plexus://arbor/{tree}"

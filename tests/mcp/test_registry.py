@@ -33,7 +33,7 @@ from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
-from hubd.transport.mcp_changes import Changes
+from hubd.transport.mcp_changes import Changes, Noticed
 from hubd.transport.mcp_facts import Facts
 from hubd.transport.mcp_registry import Ctx, Registry
 from tests.mcp.ears import listening
@@ -155,6 +155,21 @@ async def _found(client: Client) -> set[str]:
     return found & ALL
 
 
+class Nowhere:
+    """Where no changes come from."""
+
+    async def watch(self, uri: str) -> Noticed:
+        return
+        yield
+
+    def may_read(self, uri: str, facts: Facts) -> bool:
+        return False
+
+
+def new_registry() -> Registry:
+    return Registry(Changes(Nowhere()))
+
+
 def _only(names: Sequence[str], *wanted: str) -> list[str]:
     return [name for name in names if name in wanted]
 
@@ -170,7 +185,7 @@ def _only(names: Sequence[str], *wanted: str) -> list[str]:
     ],
 )
 def test_a_name_that_is_taken_is_refused(add: Add) -> None:
-    registry = Registry(Changes())
+    registry = new_registry()
     add(registry)
     with pytest.raises(Conflict, match="is there already"):
         add(registry)
@@ -209,7 +224,7 @@ def test_a_name_that_is_taken_is_refused(add: Add) -> None:
     ],
 )
 def test_what_clients_would_choke_on_or_take_for_the_hubs_is_refused(add: Add, reason: str) -> None:
-    registry = Registry(Changes())
+    registry = new_registry()
     with pytest.raises(HubError, match=reason):
         add(registry)
     assert not any((registry.tools, registry.resources, registry.templates, registry.prompts))
@@ -221,7 +236,7 @@ async def test_no_request_that_the_hub_answers_itself_can_be_taken_over(tmp_path
         assert "tools/call" in answered
         for method in (*answered, "initialize"):
             with pytest.raises(Conflict, match="itself"):
-                request(method)(Registry(Changes()))
+                request(method)(new_registry())
 
 
 @pytest.mark.parametrize("era", ERAS)

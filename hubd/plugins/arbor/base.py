@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Hashable, Mapping
 from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
@@ -44,9 +44,11 @@ class ArborBase(Activation, version=VERSION):
         self.removal_due = asyncio.Event()
 
     async def changes(self, method: str, params: Mapping[str, Any]) -> AsyncIterator[None]:
-        """Yield whenever a tree has other nodes, or other labels, than before."""
-        found = await tree.look_up(self.db, params["tree_id"])
-        with self.db.waiters.waiting_for(tree.topic(found.key)) as written:
+        """Yield whenever a tree has other nodes or labels than before, or there are other trees."""
+        topic: Hashable = tree.TREES
+        if "tree_id" in params:
+            topic = tree.topic((await tree.look_up(self.db, params["tree_id"])).key)
+        with self.db.waiters.waiting_for(topic) as written:
             while True:
                 yield
                 await written.wait()

@@ -1,0 +1,328 @@
+"""Whom a change reaches: nobody hears of what is not for him, and everybody of his own list."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_types import ReadResourceResult, Resource, TextResourceContents
+
+from hubd.activation import Activation, Event, method
+from hubd.plexus.host import PlexusHost
+from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.echo import EchoPlugin
+from hubd.storage import tree
+from hubd.transport.mcp_registry import Ctx, Registry
+from hubd.wire.jsonrpc import dump
+from tests.mcp.ears import listening, server_of, until
+from tests.mcp.support import ERAS, TRANSPORTS, Era, Served, Transport, serving
+from tests.mcp.weather import Weather, grow, long_pauses, new_tree
+from tests.support import call_events
+
+every_era = pytest.mark.parametrize("era", ERAS)
+every_transport = pytest.mark.parametrize("transport", TRANSPORTS)
+
+
+class Shed(Activation, namespace="shed", version="1.0.0"):
+    """Has a door that no method describes."""
+
+    def __init__(self) -> None:
+        self.registry: Registry
+
+    def extend_mcp(self, registry: Registry) -> None:
+        async def read(ctx: Ctx, uri: str, variables: dict[str, str]) -> ReadResourceResult:
+            return ReadResourceResult(contents=[TextResourceContents(uri=uri, text="a door")])
+
+        self.registry = registry
+        registry.add_resource(Resource(uri="shed://door", name="door"), read)
+
+
+class Animal(Event):
+    name: str
+
+
+class Zoo(Activation, namespace="zoo", version="1.0.0"):
+    """Lists its animals, and says when there are others."""
+
+    def __init__(self, *animals: str) -> None:
+        self.animals = list(animals)
+        self.moved = asyncio.Event()
+        # Who waits for that.
+        self.waiting: list[str] = []
+
+    @method(read_only=True, mcp={"resource": {"animal": "name"}}, completes={"name": "zoo.names"})
+    async def look(self, name: str) -> AsyncIterator[Animal]:
+        """Look at one."""
+        yield Animal(name=name)
+
+    @method(read_only=True)
+    async def names(self) -> AsyncIterator[Animal]:
+        """List them."""
+        for animal in self.animals:
+            yield Animal(name=animal)
+
+    async def changes(self, method: str, params: Mapping[str, Any]) -> AsyncIterator[None]:
+        who = " ".join((method, *params.values()))
+        self.waiting.append(who)
+        try:
+            while True:
+                yield
+                await self.moved.wait()
+                self.moved.clear()
+        finally:
+            self.waiting.remove(who)
+
+    def let_in(self, animal: str) -> None:
+        self.animals.append(animal)
+        self.moved.set()
+
+
+async def _listed(client: Client) -> set[str]:
+    """The concrete resources, without the schemas that are always there."""
+    uris = [entry.uri for entry in (await client.list_resources()).resources]
+    return {uri for uri in uris if not uri.startswith("plexus://schema/")}
+
+
+@every_transport
+@every_era
+async def test_what_a_client_cannot_read_it_does_not_watch(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    weather, shed = Weather(), Shed()
+    async with serving(tmp_path, weather, shed, Arbor(), EchoPlugin()) as served:
+        plant = await new_tree(served)
+        uris = (
+            "plexus://weather/home",
+            "shed://door",
+            f"plexus://arbor/{plant}",
+            "plexus://schema/weather",
+            "plexus://schema/plexus.weather",
+        )
+        way = (served, tmp_path, transport, era)
+        async with (
+            listening(*way, uris=(*uris, "plexus://schema/echo"), tools="echo,plexus") as (
+                limited,
+                nothing,
+            ),
+        ):
+            # The plugin was not even asked.
+            assert weather.asked == []
+            async with listening(*way, uris=uris) as (_, ears):
+                weather.changed.set()
+                shed.registry.changes.resource_updated("shed://door")
+                await grow(served, plant)
+                await ears.hear(*uris[:3])
+                served.hub.detach(served.hub.find(["shed"]))
+                await ears.hear(*uris)
+            # An answer comes after all that was said before it.
+            await limited.list_tools()
+            assert set(nothing.heard).isdisjoint(uris)
+            assert "plexus://schema/echo" in nothing.heard
+
+
+@every_transport
+@every_era
+async def test_what_a_limited_client_can_read_it_watches(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    weather, shed = Weather(), Shed()
+    uris = ("plexus://weather/home", "shed://door")
+    async with (
+        serving(tmp_path, weather, shed, EchoPlugin()) as served,
+        listening(served, tmp_path, transport, era, uris=uris, tools="weather,shed") as (_, ears),
+    ):
+        weather.changed.set()
+        shed.registry.changes.resource_updated("shed://door")
+        await ears.hear(*uris)
+
+
+@every_era
+async def test_a_resource_of_a_plugin_that_was_replaced_is_watched_on(
+    tmp_path: Path, era: Era
+) -> None:
+    old, new = Zoo("ape"), Zoo("ape")
+    uri = "plexus://zoo/ape"
+    async with (
+        serving(tmp_path, old) as served,
+        listening(served, tmp_path, "http", era, uris=(uri,)) as (_, ears),
+    ):
+        assert "look ape" in old.waiting
+        served.hub.detach(served.hub.find(["zoo"]))
+        await until(lambda: old.waiting == [])
+        served.hub.attach(new, PlexusHost(served.hub))
+        await ears.hear(uri)
+        await until(lambda: "look ape" in new.waiting)
+        ears.heard.clear()
+        new.moved.set()
+        await ears.hear(uri)
+
+
+async def _create(served: Served, there: str) -> None:
+    await new_tree(served)
+
+
+async def _by_another_plugin(served: Served, there: str) -> None:
+    assert served.hub.database is not None
+    await served.hub.database.transaction(lambda tx: tree.create(tx, "somebody", 0))
+
+
+async def _import(served: Served, there: str) -> None:
+    lines = await call_events(served.hub, "arbor.tree_export", tree_id=there)
+    data = b"\n".join(map(dump, lines)).decode()
+    await call_events(served.hub, "arbor.tree_import", data=data, new_ids=True)
+
+
+async def _delete(served: Served, there: str) -> None:
+    await call_events(served.hub, "arbor.tree_delete", tree_id=there)
+
+
+async def _release(served: Served, there: str) -> None:
+    await call_events(served.hub, "arbor.tree_release", tree_id=there)
+
+
+async def _archive(served: Served, there: str) -> None:
+    await call_events(served.hub, "arbor.tree_archive", tree_id=there)
+
+
+Step = Callable[[Served, str], Awaitable[None]]
+
+
+@pytest.mark.parametrize(
+    "step", [_create, _by_another_plugin, _import, _delete, _release, _archive]
+)
+@every_era
+async def test_a_tree_that_comes_or_goes_is_told(tmp_path: Path, era: Era, step: Step) -> None:
+    async with serving(tmp_path, Arbor()) as served:
+        there = await new_tree(served)
+        async with listening(served, tmp_path, "http", era) as (client, ears):
+            before = await _listed(client)
+            await step(served, there)
+            await ears.hear("resources")
+            assert await _listed(client) != before
+            assert ears.heard == ["resources"]
+
+
+async def test_a_tree_that_is_claimed_again_is_told(tmp_path: Path) -> None:
+    async with serving(tmp_path, Arbor()) as served:
+        there = await new_tree(served)
+        await _release(served, there)
+        async with listening(served, tmp_path, "stdio", "legacy") as (client, ears):
+            assert await _listed(client) == set()
+            await call_events(served.hub, "arbor.tree_claim", tree_id=there)
+            await ears.hear("resources")
+            assert await _listed(client) == {f"plexus://arbor/{there}"}
+
+
+@every_era
+async def test_what_happens_within_a_tree_is_no_other_list(tmp_path: Path, era: Era) -> None:
+    async with serving(tmp_path, Arbor()) as served:
+        there = await new_tree(served)
+        uri = f"plexus://arbor/{there}"
+        async with listening(served, tmp_path, "http", era, uris=(uri,)) as (client, ears):
+            await grow(served, there)
+            await ears.hear(uri)
+            await client.list_tools()
+            assert ears.heard == [uri]
+
+
+@every_transport
+@every_era
+async def test_a_thousand_new_trees_are_told_twice(
+    tmp_path: Path, transport: Transport, era: Era, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resume = long_pauses(monkeypatch)
+    async with (
+        serving(tmp_path, Arbor()) as served,
+        listening(served, tmp_path, transport, era) as (client, ears),
+    ):
+        database = served.hub.database
+        assert database is not None
+        for _ in range(10):
+            await asyncio.gather(
+                *(database.transaction(lambda tx: tree.create(tx, "me", 0)) for _ in range(100))
+            )
+        await ears.hear("resources")
+        await client.list_tools()
+        assert ears.heard == ["resources"]
+        resume.set()
+        await until(lambda: len(ears.heard) == 2)
+        await client.list_tools()
+        assert ears.heard == ["resources"] * 2
+
+
+@every_transport
+@every_era
+async def test_only_those_who_see_a_list_are_told_that_it_is_another(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    zoo, way = Zoo("ape"), (tmp_path, transport, era)
+    async with (
+        serving(tmp_path, zoo, EchoPlugin()) as served,
+        listening(served, *way, tools="echo,plexus") as (limited, nothing),
+        listening(served, *way, tools="zoo") as (client, ears),
+    ):
+        assert await _listed(client) == {"plexus://zoo/ape"}
+        await until(lambda: zoo.waiting == ["names"])
+        zoo.let_in("bear")
+        await ears.hear("resources")
+        assert await _listed(client) == {"plexus://zoo/ape", "plexus://zoo/bear"}
+        await limited.list_tools()
+        assert nothing.heard == []
+
+
+@every_era
+async def test_the_list_of_a_plugin_is_followed_for_as_long_as_it_is_there(
+    tmp_path: Path, era: Era
+) -> None:
+    async with (
+        serving(tmp_path, EchoPlugin()) as served,
+        listening(served, tmp_path, "http", era) as (_, ears),
+    ):
+
+        async def come_and_go(zoo: Zoo) -> None:
+            node = served.hub.attach(zoo, PlexusHost(served.hub))
+            await ears.hear("resources")
+            await until(lambda: zoo.waiting == ["names"])
+            ears.heard.clear()
+            zoo.let_in("bear")
+            await ears.hear("resources")
+            served.hub.detach(node)
+            await until(lambda: zoo.waiting == [])
+            ears.heard.clear()
+
+        await come_and_go(Zoo("ape"))
+        # Another one of the same name.
+        await come_and_go(Zoo("ape"))
+
+
+async def test_a_list_that_cannot_be_followed_costs_nobody_anything(tmp_path: Path) -> None:
+    class Lost(Zoo, namespace="lost", version="1.0.0"):
+        """Its names are listed by nobody, and it does not know of changes."""
+
+        @method(read_only=True, mcp={"resource": {"x": "x"}}, completes={"x": "nobody.names"})
+        async def find(self, x: str) -> AsyncIterator[Animal]:
+            """Find it."""
+            yield Animal(name=x)
+
+        async def changes(self, method: str, params: Mapping[str, Any]) -> AsyncIterator[None]:
+            raise RuntimeError("a plugin's own mistake")
+            yield
+
+    async with (
+        serving(tmp_path, Lost(), Arbor()) as served,
+        listening(served, tmp_path, "http", "legacy") as (client, ears),
+    ):
+        made = await new_tree(served)
+        await ears.hear("resources")
+        assert f"plexus://arbor/{made}" in await _listed(client)
+
+
+async def test_lists_are_not_followed_when_the_server_has_ended(tmp_path: Path) -> None:
+    zoo = Zoo("ape")
+    async with serving(tmp_path, zoo) as served:
+        await server_of(served)
+        await until(lambda: zoo.waiting == ["names"])
+        await served.lazy.end()
+        await until(lambda: zoo.waiting == [])
