@@ -31,11 +31,12 @@ from hubd.errors import InvalidParams, StartupFailed
 from hubd.plexus.builtin import build_hub
 from hubd.plexus.discovery import BUILT_IN_NAMES, sources
 from hubd.plexus.host import PlexusHost
+from hubd.plexus.hub import Hub
 from hubd.plexus.lifecycle import plugins
 from hubd.storage.database import Database
 from hubd.transport.clients import Clients
 from hubd.transport.gate import Gate
-from hubd.transport.mcp_facts import McpOptions, read_profile
+from hubd.transport.mcp_facts import McpOptions, check_profile, read_profile
 from hubd.transport.mcp_lazy import LazyMcp
 from hubd.transport.mcp_stdio import serve_mcp_stdio
 from hubd.transport.unix import serve_unix
@@ -105,6 +106,7 @@ class _Daemon:
             hub = build_hub(settings.name, database=database, settings=config)
             host = PlexusHost(hub)
             await stack.enter_async_context(plugins(hub, host, sources(settings.plugins)))
+            _check_mcp_tools(mcp_options, hub)
             clients = await stack.enter_async_context(Clients(hub, host.questions))
             lazy = LazyMcp(clients, host, mcp_options, Path(paths.results))
             await stack.enter_async_context(lazy)
@@ -203,6 +205,17 @@ def _mcp_options(settings: Settings, config: Mapping[str, Any]) -> McpOptions:
     chosen = read_settings(_McpSettings, "mcp", section if isinstance(section, dict) else {})
     profile = read_profile(settings.mcp_tools) if settings.mcp_tools is not None else None
     return McpOptions(chosen.tool_name_separator, profile)
+
+
+def _check_mcp_tools(options: McpOptions, hub: Hub) -> None:
+    """Tell of names that no namespace has. Not fatal: a plugin may be broken, or come later."""
+    for name in sorted(options.profile or ()):
+        try:
+            check_profile([name], McpOptions(), hub)
+        except InvalidParams as error:
+            reason = f"{error.message}. {error.suggestion}"
+            logger.warning("--mcp-tools: %s", reason)
+            hub.broken.append((f"--mcp-tools {name}", reason))
 
 
 def _bind(wanted: int | None, default: int, option: str) -> socket.socket:

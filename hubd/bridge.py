@@ -13,8 +13,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from hubd.errors import HubError, InvalidParams, PermissionDenied, Unavailable
-from hubd.wire.bridge import END
+from hubd.errors import HubError, InvalidParams, PermissionDenied, Unavailable, by_code
+from hubd.wire.bridge import END, REFUSED
 from hubd.wire.defaults import Paths, distrusted
 
 STDIN: Final = 0
@@ -36,6 +36,7 @@ def run(paths: Paths, tools: str | None, session_token: str | None) -> int:
         InvalidParams: There is no stdin or no stdout.
         PermissionDenied: Another user could have put the socket there.
         Unavailable: Nobody listens, or the daemon ended before the client did.
+        HubError: The daemon does not serve this client.
         BrokenPipeError: Nobody reads stdout any more.
     """
     if sys.stdin is None or sys.stdout is None:
@@ -85,6 +86,7 @@ def _carry_out(connection: socket.socket) -> bool:
 
     Raises:
         BrokenPipeError: Nobody reads them any more.
+        HubError: There will be none, and why.
     """
     waiting = select.poll()
     waiting.register(connection, select.POLLIN)
@@ -101,9 +103,18 @@ def _carry_out(connection: socket.socket) -> bool:
             data = connection.recv(CHUNK)
         except ConnectionError:
             return False
-        _write(data.removesuffix(END))
+        answers, refused, reason = data.partition(REFUSED)
+        _write(answers.removesuffix(END))
+        if refused:
+            raise by_code(**json.loads(reason + _rest(connection)))
         if not data or data.endswith(END):
             return bool(data)
+
+
+def _rest(connection: socket.socket) -> bytes:
+    """What the daemon says until it hangs up."""
+    with connection.makefile("rb") as rest:
+        return rest.read()
 
 
 def _read() -> bytes:

@@ -1,10 +1,13 @@
 """What is known of an MCP connection besides what its messages say, and how the hub shows itself.
 
-Standard library only: both framings need it before the SDK is there.
+Nothing of the SDK: both framings need it before that is there.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hubd.errors import InvalidParams
+from hubd.plexus.hub import Hub, did_you_mean
 from hubd.wire.context import Client, Context
 
 # How the process behind a connection says for which session it speaks.
@@ -51,6 +54,29 @@ class McpOptions:
             return self.profile if wanted is None else wanted
         inner = {name for name in wanted if _within(name, self.profile)}
         return frozenset(inner | {name for name in self.profile if _within(name, wanted)})
+
+
+def check_profile(wanted: Iterable[str], options: McpOptions, hub: Hub) -> None:
+    """Find the mistake in what a connection asks for, so that somebody tells of it.
+
+    Raises:
+        InvalidParams: A name is no namespace's, or nothing of it is offered to anybody.
+    """
+    names = sorted(wanted)
+    known = [node.path for node in hub.root.walk()]
+    shown = [path for path in known if offered(path, options.profile)]
+    for name in names:
+        if name not in known:
+            raise InvalidParams(
+                f"there is no namespace {name[:100]!r}",
+                suggestion=did_you_mean(name, shown)
+                or "`hubd doctor` shows the plugins, and those that were left out",
+            )
+    if names and not options.narrowed(frozenset(names)):
+        raise InvalidParams(
+            "this hub does not offer MCP clients what was asked for",
+            suggestion=f"It offers {', '.join(sorted(options.profile or ()))} (--mcp-tools)",
+        )
 
 
 def read_profile(text: str) -> frozenset[str]:

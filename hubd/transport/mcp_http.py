@@ -16,9 +16,9 @@ from urllib.parse import parse_qs
 
 from pydantic_core import from_json
 
-from hubd.errors import Unavailable
+from hubd.errors import InvalidParams, Unavailable
 from hubd.transport.gate import Gate, Refusal
-from hubd.transport.mcp_facts import FACTS, SESSION_HEADER, Facts, read_profile
+from hubd.transport.mcp_facts import FACTS, SESSION_HEADER, Facts, check_profile, read_profile
 from hubd.transport.mcp_lazy import LazyMcp
 from hubd.wire import jsonrpc
 from hubd.wire.context import Client, Context
@@ -113,12 +113,15 @@ class _App:
         elif body is None:
             return
         elif scope["method"] == "POST" and (problem := _not_json(body)):
-            answer = jsonrpc.failure(None, jsonrpc.PARSE_ERROR, f"this is no JSON: {problem}")
-            await _send(400, answer, [(b"content-type", b"application/json")], send)
+            await _refuse_message(jsonrpc.PARSE_ERROR, f"this is no JSON: {problem}", send)
         else:
-            scope[FACTS] = self._facts(headers, scope["query_string"])
             try:
+                scope[FACTS] = self._facts(headers, scope["query_string"])
                 server = await self._lazy.server()
+            except InvalidParams as error:
+                reason = f"{error.message}. {error.suggestion}"
+                await _refuse_message(jsonrpc.INVALID_REQUEST, reason, send)
+                return
             except Unavailable as error:
                 await _refuse(Refusal(503, error.message), send)
                 return
@@ -146,6 +149,9 @@ class _App:
         # An empty list is a list: who asks for nothing is not given everything.
         wanted = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("tools")
         profile = read_profile(",".join(wanted)) if wanted is not None else None
+        if not headers.get_all("Mcp-Session-Id"):
+            # Who is in a session goes on with it, whatever has gone since.
+            check_profile(profile or (), self._lazy.options, self._lazy.clients.hub)
         return Facts(client, Context(), self._lazy.options.narrowed(profile))
 
 
@@ -212,6 +218,12 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
         # Where the next request would begin is not known. All others are read to their end.
         headers.append((b"connection", b"close"))
     await _send(refusal.status, f"{refusal.message}\n".encode(), headers, send)
+
+
+async def _refuse_message(code: int, reason: str, send: Send) -> None:
+    """The same for a request that was read to its end, in the words of the protocol."""
+    body = jsonrpc.failure(None, code, reason)
+    await _send(400, body, [(b"content-type", b"application/json")], send)
 
 
 async def _send(status: int, body: bytes, headers: list[tuple[bytes, bytes]], send: Send) -> None:

@@ -12,9 +12,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from hubd.transport.mcp_facts import Facts, read_profile
+from hubd.errors import HubError, Internal, Overloaded
+from hubd.transport.mcp_facts import Facts, check_profile, read_profile
 from hubd.transport.mcp_lazy import LazyMcp
 from hubd.wire import jsonrpc
+from hubd.wire.bridge import REFUSED
 from hubd.wire.context import Client, read_context
 
 log = logging.getLogger("hubd.transport")
@@ -23,6 +25,8 @@ log = logging.getLogger("hubd.transport")
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 # The bridge is ours and says hello at once.
 HELLO_SECONDS: Final = 10.0
+# A client speaks first, and at once; its first request is what a refusal is an answer to.
+FIRST_SECONDS: Final = 2.0
 # Far more agents than one user runs.
 MAX_BRIDGES: Final = 256
 # How long bridges may take to be told that the daemon stops.
@@ -39,18 +43,21 @@ async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[None]:
         assert task is not None
         bridges.add(task)
         try:
-            hello = await _hello(reader)
+            hello = await _read_object(reader, HELLO_SECONDS)
             if hello is None:
                 log.warning("somebody who is no bridge of ours knocked at the socket of MCP")
-                _refuse(writer, "only `hubd mcp` speaks here")
-            elif len(bridges) > MAX_BRIDGES:
-                log.warning("refused an MCP bridge: %d are connected", MAX_BRIDGES)
-                _refuse(writer, f"{MAX_BRIDGES} MCP clients are connected over stdio already")
-            else:
-                await _serve(lazy, hello, reader, writer)
+                writer.write(_failure(None, "only `hubd mcp` speaks here"))
+                return
+            if len(bridges) > MAX_BRIDGES:
+                raise Overloaded(f"{MAX_BRIDGES} MCP clients are connected over stdio already")
+            await _serve(lazy, _facts(lazy, hello), reader, writer)
+        except HubError as error:
+            log.warning("refused an MCP bridge: %s", error.message)
+            first = await _read_object(reader, FIRST_SECONDS)
+            _refuse(writer, error, first.get("id") if first else None)
         except Exception:  # its client's problem, not the daemon's
             log.exception("an MCP bridge failed")
-            _refuse(writer, "the daemon cannot go on with this client; see: hubd logs")
+            _refuse(writer, Internal("the daemon cannot go on with this client"), None)
         finally:
             bridges.discard(task)
             writer.close()
@@ -69,18 +76,19 @@ async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[None]:
         path.unlink(missing_ok=True)  # noqa: ASYNC240 -- once, at the end
 
 
-async def _hello(reader: asyncio.StreamReader) -> dict[str, Any] | None:
+async def _read_object(reader: asyncio.StreamReader, seconds: float) -> dict[str, Any] | None:
+    """The next line; None if it does not come in time, or is no JSON object."""
     try:
-        async with asyncio.timeout(HELLO_SECONDS):
-            hello = json.loads(await reader.readline())
+        async with asyncio.timeout(seconds):
+            found = json.loads(await reader.readline())
     except (TimeoutError, ValueError, RecursionError, ConnectionError):
         return None
-    return hello if isinstance(hello, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 async def _serve(
     lazy: LazyMcp,
-    hello: dict[str, Any],
+    facts: Facts,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
@@ -88,18 +96,27 @@ async def _serve(
     # Not before there is a client: it imports the SDK.
     from hubd.transport.mcp_lines import serve_lines
 
-    await serve_lines(server.server, _facts(lazy, hello), reader, writer, MAX_LINE_BYTES)
+    await serve_lines(server.server, facts, reader, writer, MAX_LINE_BYTES)
 
 
 def _facts(lazy: LazyMcp, hello: dict[str, Any]) -> Facts:
     token, tools = hello.get("session_token"), hello.get("tools")
+    wanted = read_profile(tools) if isinstance(tools, str) else None
+    check_profile(wanted or (), lazy.options, lazy.clients.hub)
     return Facts(
         Client("mcp-stdio", session_token=token if isinstance(token, str) else None),
         read_context(hello.get("context")),
-        lazy.options.narrowed(read_profile(tools) if isinstance(tools, str) else None),
+        lazy.options.narrowed(wanted),
     )
 
 
-def _refuse(writer: asyncio.StreamWriter, reason: str) -> None:
-    """Say why before hanging up."""
-    writer.write(jsonrpc.failure(None, jsonrpc.INVALID_REQUEST, reason) + b"\n")
+def _refuse(writer: asyncio.StreamWriter, error: HubError, request_id: object) -> None:
+    """Say why before hanging up: to the client, and to whoever looks at the bridge."""
+    answer = _failure(request_id, f"{error.message}. {error.suggestion}")
+    told = {"code": error.code, "message": error.message, "suggestion": error.suggestion}
+    writer.write(answer + REFUSED + jsonrpc.dump(told))
+
+
+def _failure(request_id: object, reason: str) -> bytes:
+    known = request_id if isinstance(request_id, int | str) else None
+    return jsonrpc.failure(known, jsonrpc.INVALID_REQUEST, reason) + b"\n"

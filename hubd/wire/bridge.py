@@ -4,3 +4,6 @@
 # From the daemon, as its last byte: everything was answered. No JSON holds this byte.
 # Whoever hangs up without it has died.
 END = b"\x04"
+# From the daemon, before the last it has to say: it does not serve this client. What follows is
+# the error, as JSON; the bridge tells the user, as the client was told by a message before.
+REFUSED = b"\x15"
