@@ -26,6 +26,14 @@ INITIALIZE: Final[Message] = {
 }
 INITIALIZED: Final[Message] = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
+# What the daemons behind it have.
+PLUGINS: Final = (
+    "--plugin",
+    "tests.fakes.mcp_plugins:Porter",
+    "--plugin",
+    "tests.plugins_for_tests:Trouble",
+)
+
 
 def request(request_id: int, method: str, **params: Any) -> Message:
     """One request."""

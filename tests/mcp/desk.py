@@ -264,6 +264,13 @@ def text_in(result: CallToolResult) -> str:
     return block.text
 
 
+def said_in(result: CallToolResult) -> str:
+    """The text of the last event of a result."""
+    assert not result.is_error, result
+    assert result.structured_content is not None
+    return str(result.structured_content["events"][-1]["text"])
+
+
 def events_in(result: CallToolResult) -> list[Any]:
     """The events of a result, none of which is elsewhere."""
     assert not result.is_error, result

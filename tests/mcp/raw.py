@@ -9,7 +9,7 @@ from http.client import HTTPResponse
 from typing import Any
 
 from tests.mcp.support import MODERN
-from tests.support import PATIENCE_SECONDS, Daemon
+from tests.support import PATIENCE_SECONDS, Daemon, events_of
 
 LEGACY_VERSION = "2025-11-25"
 ACCEPT = ("Accept", "application/json, text/event-stream")
@@ -94,6 +94,20 @@ def status_line(port: int, data: bytes) -> int | None:
     return int(line[1]) if line else None
 
 
+def refused(port: int, data: bytes) -> bool:
+    """Whether a request gets an error, or is hung up on while it is still being sent."""
+    try:
+        status = status_line(port, data)
+    except ConnectionError:
+        return True
+    return status is None or 400 <= status < 500
+
+
+def no_cors(answer: Answer) -> bool:
+    """Whether nothing in it lets a page read it."""
+    return not any(name.startswith("access-control-") for name in answer.headers)
+
+
 def upgrade(headers: Pairs, *, target: str = "/", version: str = "1.1") -> bytes:
     """A WebSocket handshake."""
     asked = [
@@ -129,6 +143,22 @@ def modern(method: str, name: str | None = None) -> list[tuple[str, str]]:
     """The headers of a request of 2026-07-28."""
     named = [("Mcp-Name", name)] if name is not None else []
     return [ACCEPT, JSON, ("MCP-Protocol-Version", MODERN), ("Mcp-Method", method), *named]
+
+
+def noted(daemon: Daemon) -> list[str]:
+    """What the calls that got through left behind."""
+    [event] = events_of(daemon.home, "witness.noted")
+    texts: list[str] = event["texts"]
+    return texts
+
+
+def note(text: str) -> dict[str, Any]:
+    """A call with an effect."""
+    return request("tools/call", {"name": "witness.note", "arguments": {"text": text}})
+
+
+# The headers of that call.
+NOTE = modern("tools/call", "witness.note")
 
 
 class Ear:

@@ -1,0 +1,281 @@
+"""`hubd mcp`: how it ends, whoever dies first; and who is sent away from its socket."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hubd.activation import Activation, Event, method
+from hubd.transport import mcp_lines, mcp_stdio
+from tests.mcp.bridge_support import (
+    INITIALIZE,
+    INITIALIZED,
+    PLUGINS,
+    bare,
+    bridge,
+    event_of,
+    read,
+    request,
+    tool_call,
+)
+from tests.mcp.support import MODERN, serving
+from tests.support import PATIENCE_SECONDS, Daemon
+
+
+class Waited(Event):
+    finished: bool = True
+
+
+class Waiting(Activation, namespace="waiting", version="1.0.0"):
+    """Waits for a test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    @method(streaming=False)
+    async def wait(self) -> AsyncIterator[Waited]:
+        """Wait until the test says so."""
+        self.started.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        yield Waited()
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One daemon for all that leave it alive."""
+    with Daemon(Path(tmp_path_factory.mktemp("bridge"), "home"), *PLUGINS) as running:
+        yield running
+
+
+@pytest.fixture
+async def waiting(tmp_path: Path) -> AsyncIterator[Waiting]:
+    """A plugin that a test can look into, behind the socket of `tmp_path`."""
+    plugin = Waiting()
+    async with serving(tmp_path, plugin):
+        yield plugin
+
+
+@pytest.fixture
+def draining(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when the daemon knows that a client has said all it has to say."""
+    known = asyncio.Event()
+    drain = mcp_lines._Client._drain
+
+    async def observed(client: mcp_lines._Client) -> None:
+        known.set()
+        await drain(client)
+
+    monkeypatch.setattr(mcp_lines._Client, "_drain", observed)
+    return known
+
+
+async def reached(event: asyncio.Event) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await event.wait()
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+async def test_the_end_of_the_daemon_is_the_end_of_the_bridge_and_it_says_why(
+    home: Path, tmp_path: Path, end: str
+) -> None:
+    with Daemon(home, *PLUGINS) as daemon:
+        async with bridge(home) as client:
+            await client.greet()
+            await client.send(
+                tool_call(1, "trouble.hang", marker=str(tmp_path / "marker")), request(2, "ping")
+            )
+            assert (await client.receive())["id"] == 2
+            await asyncio.to_thread(daemon.kill if end == "kill" else daemon.stop)
+            assert await client.status() == 5
+            said = await client.said()
+            assert "the daemon closed the connection" in said
+            assert len(said.splitlines()) == 2
+            # A daemon that could say something told the client that its call is lost.
+            answers = read(await client.rest())
+            assert set(answers) == (set() if end == "kill" else {1})
+
+
+async def test_a_daemon_that_dies_owing_answers_to_a_pipe_is_a_failure(
+    home: Path, tmp_path: Path
+) -> None:
+    with Daemon(home, *PLUGINS) as daemon:
+        async with bridge(home) as client:
+            await client.greet()
+            await client.send(
+                tool_call(1, "trouble.hang", marker=str(tmp_path / "marker")), request(2, "ping")
+            )
+            assert (await client.receive())["id"] == 2
+            client.hang_up()
+            await asyncio.to_thread(daemon.kill)
+            assert await client.status() == 5
+
+
+async def test_calls_end_with_a_bridge_that_is_killed(tmp_path: Path, waiting: Waiting) -> None:
+    async with bridge(tmp_path, command=bare(tmp_path)) as client:
+        await client.greet()
+        await client.send(tool_call(1, "waiting.wait"))
+        await reached(waiting.started)
+        client.process.kill()
+        await reached(waiting.cancelled)
+
+
+async def test_calls_end_with_a_client_that_dies(tmp_path: Path, waiting: Waiting) -> None:
+    reading, writing = os.pipe()
+    async with bridge(tmp_path, command=bare(tmp_path), stdout=writing) as client:
+        os.close(writing)
+        await client.send(INITIALIZE, INITIALIZED, tool_call(1, "waiting.wait"))
+        await reached(waiting.started)
+        # Both ends of a process close when it dies.
+        client.hang_up()
+        os.close(reading)
+        await reached(waiting.cancelled)
+        await client.status()
+
+
+async def test_a_client_that_has_said_all_still_gets_its_answer(
+    tmp_path: Path, waiting: Waiting, draining: asyncio.Event
+) -> None:
+    async with bridge(tmp_path, command=bare(tmp_path)) as client:
+        await client.greet()
+        await client.send(tool_call(1, "waiting.wait"))
+        await reached(waiting.started)
+        client.hang_up()
+        await reached(draining)
+        waiting.go_on.set()
+        assert event_of(await client.receive())["finished"] is True
+        assert await client.rest() == b""
+        assert await client.status() == 0
+        assert not waiting.cancelled.is_set()
+
+
+async def test_a_client_that_has_said_all_may_still_die(
+    tmp_path: Path, waiting: Waiting, draining: asyncio.Event
+) -> None:
+    async with bridge(tmp_path, command=bare(tmp_path)) as client:
+        await client.greet()
+        await client.send(tool_call(1, "waiting.wait"))
+        await reached(waiting.started)
+        client.hang_up()
+        await reached(draining)
+        client.process.kill()
+        await reached(waiting.cancelled)
+
+
+async def test_a_call_that_was_cancelled_keeps_nobody(tmp_path: Path, waiting: Waiting) -> None:
+    async with bridge(tmp_path, command=bare(tmp_path)) as client:
+        await client.greet()
+        await client.send(tool_call(1, "waiting.wait"))
+        await reached(waiting.started)
+        cancelled = {"method": "notifications/cancelled", "params": {"requestId": 1}}
+        await client.send({"jsonrpc": "2.0", **cancelled})
+        await reached(waiting.cancelled)
+        client.hang_up()
+        assert await client.rest() == b""
+        assert await client.status() == 0
+
+
+async def test_a_subscription_keeps_nobody(tmp_path: Path, waiting: Waiting) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    listen = request(1, "subscriptions/listen", notifications={"toolsListChanged": True})
+    listen["params"]["_meta"] = meta
+    async with bridge(tmp_path, command=bare(tmp_path)) as client:
+        await client.send(listen)
+        assert client.process.stdout is not None
+        accepted = json.loads(await client.process.stdout.readline())
+        assert accepted["method"] == "notifications/subscriptions/acknowledged"
+        client.hang_up()
+        read(await client.rest())
+        assert await client.status() == 0
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, -signal.SIGTERM), (2, 130)])
+async def test_a_signal_ends_it_without_a_word(daemon: Daemon, number: int, status: int) -> None:
+    async with bridge(daemon.home) as client:
+        await client.greet()
+        client.process.send_signal(number)
+        assert await client.status() == status
+        assert await client.said() == ""
+
+
+@pytest.mark.parametrize("ask", [True, False], ids=["while it writes", "while it waits"])
+async def test_a_reader_that_goes_away_ends_it_without_a_word(daemon: Daemon, ask: bool) -> None:
+    ours, theirs = socket.socketpair()
+    # Node's pipes are sockets.
+    with ours, theirs:
+        async with bridge(daemon.home, stdout=theirs) as client:
+            theirs.close()
+            await client.send(INITIALIZE, INITIALIZED)
+            assert await asyncio.to_thread(ours.recv, 1) == b"{"
+            ours.close()
+            if ask:
+                await client.send(request(1, "tools/list"))
+            assert await client.status() == 0
+            assert await client.said() == ""
+
+
+async def test_a_pipe_that_nobody_reads_any_more_ends_it_without_a_word(daemon: Daemon) -> None:
+    reading, writing = os.pipe()
+    async with bridge(daemon.home, stdout=writing) as client:
+        os.close(writing)
+        await client.send(INITIALIZE, INITIALIZED)
+        assert await asyncio.to_thread(os.read, reading, 1) == b"{"
+        os.close(reading)
+        await client.send(request(1, "tools/list"))
+        assert await client.status() == 0
+        assert await client.said() == ""
+
+
+# Who is at the socket.
+
+
+@pytest.mark.parametrize("hello", [b"not JSON\n", b"[]\n", b"[" * 100_000 + b"\n", b"\xff\n", b""])
+async def test_a_stranger_at_the_socket_is_sent_away(tmp_path: Path, hello: bytes) -> None:
+    async with serving(tmp_path):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "hub.mcp"))
+        writer.write(hello)
+        writer.write_eof()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            refusal = json.loads(await reader.read())
+        assert refusal["error"]["message"] == "only `hubd mcp` speaks here"
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_stranger_who_says_nothing_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_stdio, "HELLO_SECONDS", 0.0)
+    async with serving(tmp_path):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "hub.mcp"))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert b"only `hubd mcp` speaks here" in await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_too_many_bridges_are_refused_and_told_why(
+    tmp_path: Path, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_stdio, "MAX_BRIDGES", 1)
+    async with bridge(tmp_path, command=bare(tmp_path)) as first:
+        await first.greet()
+        async with bridge(tmp_path, command=bare(tmp_path)) as second:
+            refusal = await second.receive()
+            assert "already" in refusal["error"]["message"]
+            assert await second.status() != 0
+        assert (await first.ask(request(1, "ping")))["result"] == {}
