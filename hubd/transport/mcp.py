@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcp.server import NotificationOptions, Server
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -38,6 +39,7 @@ from mcp_types import (
     ReadResourceRequestParams,
     ReadResourceResult,
     ResourceTemplateReference,
+    TextContent,
     Tool,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -52,10 +54,12 @@ from hubd.transport.mcp_caller import Ctx, facts_of
 from hubd.transport.mcp_calls import ToolCalls
 from hubd.transport.mcp_changes import Changes, Noticed
 from hubd.transport.mcp_facts import Facts, McpOptions
+from hubd.transport.mcp_hooks import ask_plugin
 from hubd.transport.mcp_pages import page_of
 from hubd.transport.mcp_prompts import Prompts
 from hubd.transport.mcp_registry import CallTool, Registry
 from hubd.transport.mcp_resources import NoSuchResource, Resources, not_found
+from hubd.transport.mcp_results import printable, readable
 from hubd.transport.mcp_spool import Spool
 from hubd.transport.mcp_tools import ToolList, all_methods, list_tools
 
@@ -134,7 +138,12 @@ class HubMcp:
         facts, tools = facts_of(ctx), await self._current_tools()
         added = self._added_tools(tools, facts)
         if params.name in added:
-            return await added[params.name][1](ctx, params)
+            try:
+                work = added[params.name][1](ctx, params)
+                return await ask_plugin(f"the MCP tool {params.name}", work)
+            except HubError as error:
+                text = TextContent(text=f"{error.code}: {error.message}")
+                return CallToolResult(content=[text], is_error=True)
         tool = tools.find(params.name)
         if tool is None or not facts.allows(tool.namespace, tool.method):
             names = [*added, *(tool.name for tool in tools.offered_to(facts))]
@@ -171,11 +180,11 @@ class HubMcp:
     ) -> ReadResourceResult:
         """`resources/read`."""
         uri, facts = str(params.uri), facts_of(ctx)
-        if added := self._registry.reader(uri, facts):
-            read, values = added
-            return await read(ctx, uri, values)
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         try:
+            if added := self._registry.reader(uri, facts):
+                read, values = added
+                return await ask_plugin(f"the MCP resource {uri}", read(ctx, uri, values))
             return await self._resources.read(uri, facts)
         except NoSuchResource:
             raise not_found(uri, "there is no such resource", modern=modern) from None
@@ -226,9 +235,10 @@ class HubMcp:
         """`prompts/get`."""
         facts = facts_of(ctx)
         added = self._registry.prompts.offered_to(facts)
-        if params.name in added:
-            return await added[params.name][1](ctx, params)
         try:
+            if params.name in added:
+                work = added[params.name][1](ctx, params)
+                return await ask_plugin(f"the MCP prompt {params.name}", work)
             return await self._prompts.fill(params.name, params.arguments or {}, facts)
         except HubError as error:
             raise _protocol_error(error) from error
@@ -238,7 +248,10 @@ class HubMcp:
         added = self._registry.requests.offered_to(facts_of(ctx))
         if method not in added:
             raise MCPError(METHOD_NOT_FOUND, "Method not found", data=method)
-        return await added[method][1](ctx, params)
+        try:
+            return await ask_plugin(method, added[method][1](ctx, params))
+        except HubError as error:
+            raise _protocol_error(error) from error
 
     def _added_tools(self, tools: ToolList, facts: Facts) -> dict[str, tuple[Tool, CallTool]]:
         """What plugins added; but nothing takes the place of a method."""
@@ -306,14 +319,18 @@ class HubMcp:
 
     def _changed(self, change: Change) -> None:
         # A plugin with many children comes as many changes; clients are told once of all.
+        self._changes.prompts_changed()
         if change == "tree":
-            moved = self._look_around()
             self._changes.tools_changed()
             self._changes.resources_changed()
-            for uri in self._changes.watched():
-                if self._resources.depends_on(uri, moved):
-                    self._changes.watch_anew(uri)
-        self._changes.prompts_changed()
+            try:
+                moved = self._look_around()
+                for uri in self._changes.watched():
+                    if self._resources.depends_on(uri, moved):
+                        self._changes.watch_anew(uri)
+            except Exception:
+                # A plugin that cannot be described; who attached it takes it out again.
+                log.exception("the MCP server cannot make use of a plugin")
 
 
 class _Server(Server[dict[str, Any]]):
@@ -351,11 +368,24 @@ def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:
         on_get_prompt=hub.get_prompt,
         on_completion=hub.complete,
     )
+    server.middleware.append(_readable)
     server.middleware.append(hub._changes.middleware)
     # What was asked of one session is not answered by another.
     sealed = RequestStateSecurity(keys=[secrets.token_bytes(32)], bind_principal=_session_of)
     server.middleware.append(RequestStateBoundary(sealed, default_audience=name))
     return server
+
+
+async def _readable(ctx: Ctx, call_next: CallNext) -> HandlerResult:
+    """Let nothing out that is no text: half a character costs a client its connection."""
+    try:
+        return readable(await call_next(ctx))
+    except MCPError as error:
+        said = error.error
+        said.message = printable(said.message)
+        if said.data is not None:
+            said.data = readable(said.data)
+        raise
 
 
 def _session_of(ctx: Ctx) -> str | None:

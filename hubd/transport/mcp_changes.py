@@ -334,7 +334,7 @@ class Changes:
                     begun.set()
         except HubError as error:
             log.info("%s is not watched: %s", what[:200], error.message)
-        except Exception:  # a plugin's; the client keeps what it has
+        except (Exception, SystemExit):  # a plugin's; the client keeps what it has
             log.exception("changes of %s are not known any more", what[:200])
         finally:
             begun.set()

@@ -7,14 +7,18 @@ from typing import Final
 
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
-from hubd.errors import ExecutionError, HubError, InvalidParams, NotFound
+from hubd.errors import HubError, InvalidParams, NotFound
 from hubd.plexus.hub import Hub, Node
 from hubd.transport.mcp_facts import Facts
+from hubd.transport.mcp_hooks import ask_plugin
+from hubd.transport.mcp_results import printable
 
 log = logging.getLogger("hubd.transport")
 
 # A plugin that needs longer to say what it offers offers nothing.
 OFFER_SECONDS: Final = 5.0
+# To fill one it may have to read or ask; but nobody waits for ever.
+FILL_SECONDS: Final = 60.0
 
 
 class Prompts:
@@ -44,7 +48,8 @@ class Prompts:
                 prompt = (await _prompts_of(node)).get(name)
                 if prompt is not None:
                     _check(prompt, arguments)
-                    return await _fill(node, prompt, arguments)
+                    work = _fill(node, prompt, arguments)
+                    return await ask_plugin(f"the prompt {name}", work, FILL_SECONDS)
         raise NotFound(f"there is no prompt '{name[:200]}'")
 
     def _nodes(self, facts: Facts) -> list[Node]:
@@ -54,27 +59,30 @@ class Prompts:
 async def _prompts_of(node: Node) -> dict[str, Prompt]:
     """What a plugin offers, by name; nothing if it does so wrongly."""
     try:
-        async with asyncio.timeout(OFFER_SECONDS):
-            offers = await node.activation.offer_prompts()
-        prompts = [
-            Prompt(
-                name=f"{node.path}.{offer.name}",
-                description=offer.description or None,
-                arguments=[
-                    PromptArgument(
-                        name=argument.name,
-                        description=argument.description or None,
-                        required=argument.required,
-                    )
-                    for argument in offer.arguments
-                ],
-            )
-            for offer in offers
-        ]
-    except Exception:  # a plugin's; the prompts of the others are still there
-        log.exception("the prompts of %s are not known", node.path)
+        what = f"the offer of prompts of {node.path}"
+        prompts = await ask_plugin(what, _offered_by(node), OFFER_SECONDS)
+    except HubError as error:  # the prompts of the others are still there
+        log.warning("the prompts of %s are not known: %s", node.path, error.message)
         return {}
     return {prompt.name: prompt for prompt in prompts}
+
+
+async def _offered_by(node: Node) -> list[Prompt]:
+    return [
+        Prompt(
+            name=f"{node.path}.{offer.name}",
+            description=printable(offer.description) or None,
+            arguments=[
+                PromptArgument(
+                    name=argument.name,
+                    description=printable(argument.description) or None,
+                    required=argument.required,
+                )
+                for argument in offer.arguments
+            ],
+        )
+        for offer in await node.activation.offer_prompts()
+    ]
 
 
 def _check(prompt: Prompt, arguments: Mapping[str, str]) -> None:
@@ -89,17 +97,10 @@ def _check(prompt: Prompt, arguments: Mapping[str, str]) -> None:
 
 async def _fill(node: Node, prompt: Prompt, arguments: Mapping[str, str]) -> GetPromptResult:
     name = prompt.name.removeprefix(f"{node.path}.")
-    try:
-        messages = await node.activation.fill_prompt(name, arguments)
-        return GetPromptResult(
-            description=prompt.description,
-            messages=[
-                PromptMessage(role=message.role, content=TextContent(text=message.text))
-                for message in messages
-            ],
-        )
-    except HubError:
-        raise
-    except Exception as error:
-        log.exception("the prompt %s could not be filled", prompt.name)
-        raise ExecutionError(f"{type(error).__name__}: {error}") from error
+    return GetPromptResult(
+        description=prompt.description,
+        messages=[
+            PromptMessage(role=message.role, content=TextContent(text=message.text))
+            for message in await node.activation.fill_prompt(name, arguments)
+        ],
+    )

@@ -7,9 +7,10 @@ makes `plexus://notes/{tree}`, whose `tree` is the parameter `tree_id`.
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Container, Mapping, Sequence
+from collections.abc import AsyncGenerator, Container, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote
 
@@ -179,19 +180,15 @@ class Resources:
             )
             for node in self._nodes(facts, "schema")
         ]
-        for entry in self._method_resources(facts):
-            if len(entry.variables) == 1:
-                [parameter] = entry.variables.values()
-                values = await self._values(entry, parameter, "", MAX_LISTED)
-                found += [
-                    Resource(
-                        uri=entry.uri(quote(value, safe="")),
-                        name=f"{entry.path} {value}",
-                        description=entry.method["description"],
-                    )
-                    for value in values
-                ]
-        return found
+        # At once: one that is slow does not add to another.
+        of_methods = await asyncio.gather(
+            *(
+                self._concrete(entry)
+                for entry in self._method_resources(facts)
+                if len(entry.variables) == 1
+            )
+        )
+        return [*found, *chain.from_iterable(of_methods)]
 
     async def read(self, uri: str, facts: Facts) -> ReadResourceResult:
         """What is under a URI.
@@ -320,15 +317,29 @@ class Resources:
         text, end = await self._spool.read(result_id, int(start))
         return _contents(uri, text, "application/x-ndjson", result_id, end)
 
+    async def _concrete(self, entry: MethodResource) -> list[Resource]:
+        """The first resources of a method."""
+        [parameter] = entry.variables.values()
+        return [
+            Resource(
+                uri=entry.uri(quote(value, safe="")),
+                name=f"{entry.path} {value}",
+                description=entry.method["description"],
+            )
+            for value in await self._values(entry, parameter, "", MAX_LISTED)
+        ]
+
     def _namespace(self, path: str) -> Node:
         return self._hub.find(path.split("."))
 
     def _nodes(self, facts: Facts, method: str) -> list[Node]:
         return [node for node in self._hub.root.walk() if facts.allows(node.path, method)]
 
-    def _method_resources(self, facts: Facts) -> list[MethodResource]:
+    def _method_resources(
+        self, facts: Facts, of: Iterable[Node] | None = None
+    ) -> list[MethodResource]:
         found = []
-        for node in self._hub.root.walk():
+        for node in self._hub.root.walk() if of is None else of:
             for method in node.schema["methods"] if node.path not in _OWN else ():
                 variables = method.get("annotations", {}).get("mcp", {}).get("resource")
                 if not isinstance(variables, dict) or not variables:
@@ -341,10 +352,10 @@ class Resources:
         self, namespace: str, rest: str, facts: Facts
     ) -> tuple[MethodResource, dict[str, str]]:
         segments = [unquote(segment) for segment in rest.split("/")]
-        for entry in self._method_resources(facts):
-            if entry.node.path == namespace:
+        with suppress(ActivationNotFound):
+            for entry in self._method_resources(facts, [self._namespace(namespace)]):
                 params = entry.params(segments)
-                if params is not None:
+                if params is not None and entry.node.path == namespace:
                     return entry, params
         raise NoSuchResource(namespace)
 

@@ -4,11 +4,12 @@ The text is that of seed 003: a lone `render` or string as it is, anything else 
 """
 
 import json
-from collections.abc import Sequence
-from typing import Any, Final
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent
-from pydantic_core import from_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from hubd.errors import HubError
 from hubd.transport.mcp_spool import Spool, Spooled, too_large
@@ -18,8 +19,12 @@ from hubd.wire.item import Error, Guidance
 INLINE_BYTES: Final = 64 * 1024
 # Of the names an error offers, as many as help.
 MAX_NAMES: Final = 50
+# Of what a method advised, the latest.
+MAX_NOTES: Final = 50
 
 ERROR_META: Final = "plexus/error"
+
+T = TypeVar("T")
 
 
 def result_uri(result_id: str, start: int = 0) -> str:
@@ -35,7 +40,8 @@ class Collected:
         self.inline: list[bytes] = []
         # Everything, once it is more than goes inline.
         self.spooled: Spooled | None = None
-        self.advice: list[Guidance] = []
+        # The latest; a method that advises for ever is not kept in memory.
+        self.advice: deque[Guidance] = deque(maxlen=MAX_NOTES)
         self.error: Error | None = None
         # None for a result that cannot be in two places.
         self._spool = spool
@@ -143,12 +149,22 @@ def printable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
+def readable(value: T) -> T:
+    """The same for all texts in something that is to be JSON."""
+    try:
+        to_json(value)
+    except PydanticSerializationError:
+        made: T = json.loads(printable(json.dumps(value, ensure_ascii=False)))
+        return made
+    return value
+
+
 def _read(event: bytes) -> Any:
     try:
         return from_json(event)
     except ValueError:
         # Other programs' JSON may have halves of characters, which the SDK could not send.
-        return json.loads(printable(json.dumps(json.loads(event), ensure_ascii=False)))
+        return readable(json.loads(event))
 
 
 def _failure(collected: Collected, error: Error) -> CallToolResult:
@@ -193,7 +209,7 @@ def _first(encoded: Sequence[bytes]) -> list[bytes]:
     return shown
 
 
-def _notes(advice: Sequence[Guidance]) -> list[TextContent]:
+def _notes(advice: Iterable[Guidance]) -> list[TextContent]:
     return [TextContent(text=f"Note: {printable(item.suggestion)}") for item in advice]
 
 
