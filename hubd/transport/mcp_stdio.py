@@ -43,21 +43,9 @@ async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[None]:
         assert task is not None
         bridges.add(task)
         try:
-            hello = await _read_object(reader, HELLO_SECONDS)
-            if hello is None:
-                log.warning("somebody who is no bridge of ours knocked at the socket of MCP")
-                writer.write(_failure(None, "only `hubd mcp` speaks here"))
-                return
-            if len(bridges) > MAX_BRIDGES:
-                raise Overloaded(f"{MAX_BRIDGES} MCP clients are connected over stdio already")
-            await _serve(lazy, _facts(lazy, hello), reader, writer)
-        except HubError as error:
-            log.warning("refused an MCP bridge: %s", error.message)
-            first = await _read_object(reader, FIRST_SECONDS)
-            _refuse(writer, error, first.get("id") if first else None)
-        except Exception:  # its client's problem, not the daemon's
-            log.exception("an MCP bridge failed")
-            _refuse(writer, Internal("the daemon cannot go on with this client"), None)
+            await _attend(lazy, reader, writer, crowded=len(bridges) > MAX_BRIDGES)
+        except asyncio.CancelledError:
+            pass  # the daemon stops; of a task that ends as cancelled asyncio would complain
         finally:
             bridges.discard(task)
             writer.close()
@@ -74,6 +62,28 @@ async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[None]:
         if bridges:
             await asyncio.wait(bridges, timeout=STOP_SECONDS)
         path.unlink(missing_ok=True)  # noqa: ASYNC240 -- once, at the end
+
+
+async def _attend(
+    lazy: LazyMcp, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, crowded: bool
+) -> None:
+    """Serve one client, or say why not."""
+    hello = await _read_object(reader, HELLO_SECONDS)
+    if hello is None:
+        log.warning("somebody who is no bridge of ours knocked at the socket of MCP")
+        writer.write(_failure(None, "only `hubd mcp` speaks here"))
+        return
+    try:
+        if crowded:
+            raise Overloaded(f"{MAX_BRIDGES} MCP clients are connected over stdio already")
+        await _serve(lazy, _facts(lazy, hello), reader, writer)
+    except HubError as error:
+        log.warning("refused an MCP bridge: %s", error.message)
+        first = await _read_object(reader, FIRST_SECONDS)
+        _refuse(writer, error, first.get("id") if first else None)
+    except Exception:  # its client's problem, not the daemon's
+        log.exception("an MCP bridge failed")
+        _refuse(writer, Internal("the daemon cannot go on with this client"), None)
 
 
 async def _read_object(reader: asyncio.StreamReader, seconds: float) -> dict[str, Any] | None:

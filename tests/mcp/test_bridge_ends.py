@@ -107,6 +107,16 @@ async def test_the_end_of_the_daemon_is_the_end_of_the_bridge_and_it_says_why(
             assert set(answers) == (set() if end == "kill" else {1})
 
 
+async def test_a_daemon_that_stops_under_a_client_has_nothing_to_complain_of(home: Path) -> None:
+    with Daemon(home) as daemon:
+        async with bridge(home) as client:
+            await client.greet()
+            await asyncio.to_thread(daemon.stop)
+            assert await client.status() == 5
+        lines = map(json.loads, Path(daemon.paths.log).read_text().splitlines())
+        assert [line for line in lines if line["level"] == "error"] == []
+
+
 async def test_a_daemon_that_dies_owing_answers_to_a_pipe_is_a_failure(
     home: Path, tmp_path: Path
 ) -> None:
