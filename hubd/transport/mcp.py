@@ -71,10 +71,13 @@ logging.getLogger("mcp").setLevel(logging.WARNING)
 MAX_SESSIONS: Final = 512
 
 INSTRUCTIONS: Final = """\
-Every method of the hub is a tool named namespace.method. {name}.search finds methods by words, \
-{name}.activations lists what there is. A text such as plugin@1.0.0::method:… is a handle: \
-{name}.resolve_handle tells what it points at, and so does the resource plexus://handle/<handle>. \
+Every method of the hub is a tool named namespace.method. {more}A text such as \
+plugin@1.0.0::method:… is a handle: the resource plexus://handle/<handle> is what it points at. \
 A result with truncated=true can be read whole under its resource."""
+# For those who are offered the hub's own tools.
+MORE: Final = """\
+{name}.search finds methods by words, {name}.activations lists what there is, \
+{name}.resolve_handle tells what handles point at. """
 
 
 class HubMcp:
@@ -243,6 +246,15 @@ class HubMcp:
         except HubError as error:
             raise _protocol_error(error) from error
 
+    async def instruct(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
+        """Middleware: name no tools to whoever is not offered them."""
+        result = await call_next(ctx)
+        if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
+            name = self._hub.name
+            more = MORE.format(name=name) if facts_of(ctx).allows(name, "search") else ""
+            result["instructions"] = INSTRUCTIONS.format(more=more)
+        return result
+
     async def _pass_on(self, method: str, ctx: Ctx, params: BaseModel) -> BaseModel:
         """A request that a plugin answers."""
         added = self._registry.requests.offered_to(facts_of(ctx))
@@ -354,7 +366,7 @@ def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:
         name,
         version=__version__,
         title="hubd",
-        instructions=INSTRUCTIONS.format(name=name),
+        instructions=INSTRUCTIONS,
         get_tool_input_schema=hub.input_schema,
         on_list_tools=hub.list_tools,
         on_call_tool=hub.call_tool,
@@ -369,6 +381,7 @@ def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:
         on_completion=hub.complete,
     )
     server.middleware.append(_readable)
+    server.middleware.append(hub.instruct)
     server.middleware.append(hub._changes.middleware)
     # What was asked of one session is not answered by another.
     sealed = RequestStateSecurity(keys=[secrets.token_bytes(32)], bind_principal=_session_of)

@@ -63,6 +63,8 @@ def check_profile(wanted: Iterable[str], options: McpOptions, hub: Hub) -> None:
         InvalidParams: A name is no namespace's, or nothing of it is offered to anybody.
     """
     names = sorted(wanted)
+    if not names:
+        return
     known = [node.path for node in hub.root.walk()]
     shown = [path for path in known if offered(path, options.profile)]
     for name in names:
@@ -72,7 +74,7 @@ def check_profile(wanted: Iterable[str], options: McpOptions, hub: Hub) -> None:
                 suggestion=did_you_mean(name, shown)
                 or "`hubd doctor` shows the plugins, and those that were left out",
             )
-    if names and not options.narrowed(frozenset(names)):
+    if not options.narrowed(frozenset(names)):
         raise InvalidParams(
             "this hub does not offer MCP clients what was asked for",
             suggestion=f"It offers {', '.join(sorted(options.profile or ()))} (--mcp-tools)",

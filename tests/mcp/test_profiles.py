@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from mcp import MCPError
-from mcp_types import INVALID_REQUEST
+from mcp import Client, MCPError
+from mcp_types import INVALID_REQUEST, DiscoverRequest, DiscoverResult
 
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
@@ -84,6 +84,25 @@ async def test_a_client_that_asks_for_nothing_gets_nothing(
         attached(served, tmp_path, transport, era, tools="") as client,
     ):
         assert (await client.list_tools()).tools == []
+
+
+@every_way
+async def test_the_instructions_name_only_tools_that_are_offered(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    async with serving(tmp_path, EchoPlugin()) as served:
+        for tools, named in ((None, True), ("plexus", True), ("echo", False)):
+            async with attached(served, tmp_path, transport, era, tools=tools) as client:
+                # A client that pins the newer protocol asks for them by itself.
+                told = client.instructions or await _discovered(client)
+                assert ("plexus.search" in told) == named
+                assert "plexus://handle/" in told
+
+
+async def _discovered(client: Client) -> str:
+    result = await client.session.send_request(DiscoverRequest(), DiscoverResult)
+    assert result.instructions is not None
+    return result.instructions
 
 
 async def test_a_session_goes_on_when_a_plugin_it_was_opened_for_is_gone(tmp_path: Path) -> None:
