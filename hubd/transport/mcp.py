@@ -7,7 +7,7 @@ first client is there. Knows nothing of sockets; mcp_http.py and mcp_stdio.py do
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -46,22 +46,24 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 from hubd import __version__
-from hubd.errors import HandleNotSupported, HubError, reason_of
+from hubd.errors import HandleNotSupported, HubError
 from hubd.plexus.host import PlexusHost
-from hubd.plexus.hub import Change, Node, did_you_mean
+from hubd.plexus.hub import Change, did_you_mean
 from hubd.transport.clients import Clients
 from hubd.transport.mcp_caller import Ctx, facts_of
 from hubd.transport.mcp_calls import ToolCalls
 from hubd.transport.mcp_changes import Changes, Noticed
+from hubd.transport.mcp_extensions import Extensions, tell_of
 from hubd.transport.mcp_facts import Facts, McpOptions
 from hubd.transport.mcp_hooks import ask_plugin
 from hubd.transport.mcp_pages import page_of
 from hubd.transport.mcp_prompts import Prompts
 from hubd.transport.mcp_registry import CallTool, Registry
-from hubd.transport.mcp_resources import NoSuchResource, Resources, not_found
+from hubd.transport.mcp_resources import Resources, not_found
 from hubd.transport.mcp_results import printable, readable
 from hubd.transport.mcp_spool import Spool
 from hubd.transport.mcp_tools import ToolList, all_methods, list_tools
+from hubd.transport.mcp_uris import NoSuchResource
 
 log = logging.getLogger("hubd.transport")
 # The SDK reports every session with its id.
@@ -94,13 +96,12 @@ class HubMcp:
         self._prompts = Prompts(clients.hub)
         self._changes = Changes(self)
         self._registry = Registry(self._changes)
+        self._extensions = Extensions(clients.hub, self._registry)
         self._tools: ToolList | None = None
         self._tools_hash = ""
         self._making_tools = asyncio.Lock()
         # What was left out of the tools, as the hub tells of it.
         self._reported: list[tuple[str, str]] = []
-        # Who was asked what it adds, and got which hands to add it with.
-        self._extended: dict[Node, Registry] = {}
         self.server = _server(self, clients.hub.name)
         self.sessions = StreamableHTTPSessionManager(self.server, max_sessions=MAX_SESSIONS)
 
@@ -294,40 +295,16 @@ class HubMcp:
             if entry not in refused:
                 self._hub.broken.remove(entry)
         for source, reason in refused:
-            self._tell_of(source, reason)
+            tell_of(self._hub, source, reason)
         self._reported = refused
-
-    def _tell_of(self, source: str, reason: str) -> None:
-        """Report what was left out; once, since a server may be built again."""
-        if (source, reason) not in self._hub.broken:
-            log.warning("%s was left out: %s", source, reason)
-            self._hub.broken.append((source, reason))
 
     def _look_around(self) -> set[str]:
         """Look who came and who went; the namespaces of both."""
-        there = list(self._hub.root.walk())
-        gone = self._extended.keys() - set(there)
-        come = [node for node in there if node not in self._extended]
-        self._extend(gone, come)
-        self._changes.follow_lists(self._resources.listings())
-        return {node.path for node in (*gone, *come)}
-
-    def _extend(self, gone: Iterable[Node], come: Iterable[Node]) -> None:
-        """Take back what those added that went, and ask those that came what they add."""
-        for node in gone:
-            self._extended.pop(node).take_back()
-            source = _as_extension(node)
-            self._hub.broken[:] = [entry for entry in self._hub.broken if entry[0] != source]
-        for node in come:
-            self._extended[node] = own = self._registry.in_the_hands_of(node.path)
-            try:
-                node.activation.extend_mcp(own)
-            except (Exception, SystemExit) as error:  # a plugin's; the others must not suffer
-                log.exception("%s could not extend MCP", node.path)
-                own.take_back()
-                self._tell_of(_as_extension(node), reason_of(error))
+        moved = self._extensions.update()
         for method, (params, _) in self._registry.requests.items():
             self.server.add_request_handler(method, params, partial(self._pass_on, method))
+        self._changes.follow_lists(self._resources.listings())
+        return moved
 
     def _changed(self, change: Change) -> None:
         # A plugin with many children comes as many changes; clients are told once of all.
@@ -404,10 +381,6 @@ async def _readable(ctx: Ctx, call_next: CallNext) -> HandlerResult:
 def _session_of(ctx: Ctx) -> str | None:
     """For which session a request speaks, if it says so."""
     return facts_of(ctx).client.session_token
-
-
-def _as_extension(node: Node) -> str:
-    return f"{node.path} as an extension of MCP"
 
 
 def _is_the_callers(error: HubError) -> bool:

@@ -34,7 +34,7 @@ from mcp_types import (
 from hubd.errors import HubError
 from hubd.transport.mcp_caller import Ctx, facts_of
 from hubd.transport.mcp_facts import Facts
-from hubd.transport.mcp_resources import Listing
+from hubd.transport.mcp_uris import Listing
 
 log = logging.getLogger("hubd.transport")
 

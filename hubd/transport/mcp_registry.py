@@ -37,8 +37,8 @@ from hubd.transport.mcp_caller import Ctx as Ctx  # for whoever adds something
 from hubd.transport.mcp_changes import Changes
 from hubd.transport.mcp_facts import Facts
 from hubd.transport.mcp_metaschema import problem_of
-from hubd.transport.mcp_resources import SCHEME
 from hubd.transport.mcp_tools import MAX_NAME
+from hubd.transport.mcp_uris import SCHEME
 
 CallTool = Callable[[Ctx, CallToolRequestParams], Awaitable[CallToolResult | InputRequiredResult]]
 # Gets the URI, and what the template's variables stand for in it.

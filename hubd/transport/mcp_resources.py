@@ -30,15 +30,24 @@ from hubd.transport.mcp_calls import ToolCalls
 from hubd.transport.mcp_facts import Facts
 from hubd.transport.mcp_results import Collected, read_events, result_uri, text_of
 from hubd.transport.mcp_spool import Spool
-from hubd.wire.handle import InvalidHandle, WireHandle, parse
-from hubd.wire.schema import MethodSchema
+from hubd.transport.mcp_uris import (
+    HANDLE,
+    OWN,
+    RESULT,
+    SCHEMA,
+    SCHEME,
+    TEMPLATES,
+    Listing,
+    MethodResource,
+    NoSuchResource,
+    handle_in,
+    plugin_changes,
+    split_uri,
+)
 from hubd.wire.values import listed_values
 
 log = logging.getLogger("hubd.transport")
 
-SCHEME: Final = "plexus://"
-# Longer than any handle with every character escaped.
-MAX_URI: Final = 16 * 1024
 # Of many trees, so many are listed; the others are found by completion, or by their ids.
 MAX_LISTED: Final = 100
 # What the protocol allows in one answer to a completion.
@@ -46,36 +55,10 @@ MAX_COMPLETED: Final = 100
 # A method that needs longer to list its values has listed those it has.
 LIST_SECONDS: Final = 5.0
 
-HANDLE: Final = "handle"
-SCHEMA: Final = "schema"
-RESULT: Final = "result"
-_OWN: Final = (HANDLE, SCHEMA, RESULT)
-
 # Before 2026-07-28 there was a code of its own for this.
 NOT_FOUND_BEFORE: Final = -32002
 
 NEXT_META: Final = "plexus/next"
-
-_TEMPLATES: Final = (
-    ResourceTemplate(
-        uri_template=f"{SCHEME}{HANDLE}/{{+handle}}",
-        name="handle",
-        description="What a handle points at, whichever plugin owns it",
-        mime_type="application/json",
-    ),
-    ResourceTemplate(
-        uri_template=f"{SCHEME}{SCHEMA}/{{namespace}}",
-        name="schema",
-        description="The methods, handle types and children of one namespace",
-        mime_type="application/json",
-    ),
-    ResourceTemplate(
-        uri_template=f"{SCHEME}{RESULT}/{{id}}{{?from}}",
-        name="result",
-        description="The events of a result that was too large to be sent at once, one a line",
-        mime_type="application/x-ndjson",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -86,73 +69,6 @@ class Values:
     # How many there are altogether, where that is known.
     total: int | None
     more: bool
-
-
-@dataclass(frozen=True)
-class MethodResource:
-    """A method that is a resource."""
-
-    node: Node
-    method: MethodSchema
-    # The variables of the URI in order, each with the parameter it is.
-    variables: Mapping[str, str]
-
-    @property
-    def path(self) -> str:
-        """The path of the method."""
-        return f"{self.node.path}.{self.method['name']}"
-
-    @property
-    def template(self) -> ResourceTemplate:
-        """How its URIs look."""
-        return ResourceTemplate(
-            uri_template=self.uri(*(f"{{{name}}}" for name in self.variables)),
-            name=self.path,
-            description=self.method["description"],
-        )
-
-    def uri(self, *values: str) -> str:
-        """The URI with these values."""
-        return f"{SCHEME}{self.node.path}/{'/'.join(values)}"
-
-    def lister(self, parameter: str) -> str | None:
-        """The method that lists the values of a parameter."""
-        lister: str | None = self.method.get("annotations", {}).get("completes", {}).get(parameter)
-        return lister
-
-    def params(self, segments: list[str]) -> dict[str, str] | None:
-        """The params that a URI stands for; None if it has another number of segments."""
-        if len(segments) != len(self.variables):
-            return None
-        return dict(zip(self.variables.values(), segments, strict=True))
-
-
-@dataclass(frozen=True)
-class Listing:
-    """The list of concrete resources of one method, as another method gives it."""
-
-    node: Node
-    method: str
-    lister: Node
-    # The method that lists.
-    by: str
-
-    @property
-    def path(self) -> str:
-        """The path of the method that lists."""
-        return f"{self.lister.path}.{self.by}"
-
-    def concerns(self, facts: Facts) -> bool:
-        """Whether it is part of what a connection is shown."""
-        return facts.allows(self.node.path, self.method)
-
-    def watch(self) -> AsyncGenerator[None, None]:
-        """Yield once when changes are noticed, then at each."""
-        return _changes(self.lister, self.by, {})
-
-
-class NoSuchResource(Exception):
-    """Nothing can be read under this URI."""
 
 
 class Resources:
@@ -167,7 +83,7 @@ class Resources:
     def templates(self, facts: Facts) -> list[ResourceTemplate]:
         """How the URIs look."""
         found = [entry.template for entry in self._method_resources(facts)]
-        return sorted((*_TEMPLATES, *found), key=lambda template: template.uri_template)
+        return sorted((*TEMPLATES, *found), key=lambda template: template.uri_template)
 
     async def listed(self, facts: Facts) -> list[Resource]:
         """Some that are there: every schema, and the first of each method that is a resource."""
@@ -197,9 +113,9 @@ class Resources:
             NoSuchResource: Nothing is.
             HubError: It cannot be read.
         """
-        kind, rest, query = _split(uri)
+        kind, rest, query = split_uri(uri)
         if kind == HANDLE:
-            handle = _handle_in(uri)
+            handle = handle_in(uri)
             # Asked of its owner, so that a connection reads what it is offered.
             owner = self._hub.owner_of(handle)
             params = {"handle": str(handle)}
@@ -218,15 +134,15 @@ class Resources:
         Raises:
             NoSuchResource: There is no such template, or it has no such variable.
         """
-        if template == _TEMPLATES[0].uri_template and variable == "handle":
+        if template == TEMPLATES[0].uri_template and variable == "handle":
             values = [
                 f"{handle['plugin']}@{handle['version']}::{handle['method']}"
                 for node in self._nodes(facts, "resolve_handle")
                 for handle in node.schema["handles"]
             ]
-        elif template == _TEMPLATES[1].uri_template and variable == "namespace":
+        elif template == TEMPLATES[1].uri_template and variable == "namespace":
             values = [node.path for node in self._nodes(facts, "schema")]
-        elif template == _TEMPLATES[2].uri_template and variable in ("id", "from"):
+        elif template == TEMPLATES[2].uri_template and variable in ("id", "from"):
             values = []  # who has a right to a result has been given its id
         else:
             return await self._complete_method(template, variable, beginning, facts)
@@ -250,13 +166,13 @@ class Resources:
         """Yield once when changes are noticed, then at each; ends at once for what never does."""
         facts = Facts.of_the_hub()
         try:
-            kind, rest, _ = _split(uri)
-            if kind in _OWN:
+            kind, rest, _ = split_uri(uri)
+            if kind in OWN:
                 return
             entry, params = self._method_resource(kind, rest, facts)
         except NoSuchResource:
             return
-        async with aclosing(_changes(entry.node, entry.method["name"], params)) as changes:
+        async with aclosing(plugin_changes(entry.node, entry.method["name"], params)) as changes:
             async for _ in changes:
                 yield
 
@@ -275,9 +191,9 @@ class Resources:
     def may_read(self, uri: str, facts: Facts) -> bool:
         """Whether a connection could read a URI, should something be there."""
         try:
-            kind, rest, _ = _split(uri)
+            kind, rest, _ = split_uri(uri)
             if kind == HANDLE:
-                owner = self._hub.owner_of(_handle_in(uri))
+                owner = self._hub.owner_of(handle_in(uri))
                 return facts.allows(owner.path, "resolve_handle")
             if kind == SCHEMA:
                 # Also of a plugin that is gone; the hub's own name in front changes nothing.
@@ -340,7 +256,7 @@ class Resources:
     ) -> list[MethodResource]:
         found = []
         for node in self._hub.root.walk() if of is None else of:
-            for method in node.schema["methods"] if node.path not in _OWN else ():
+            for method in node.schema["methods"] if node.path not in OWN else ():
                 variables = method.get("annotations", {}).get("mcp", {}).get("resource")
                 if not isinstance(variables, dict) or not variables:
                     continue
@@ -381,45 +297,10 @@ class Resources:
         return found[:limit]
 
 
-async def _changes(
-    node: Node, method: str, params: Mapping[str, Any]
-) -> AsyncGenerator[None, None]:
-    """As the plugin notices them."""
-    changes = node.activation.changes(method, params)
-    assert isinstance(changes, AsyncGenerator)
-    async with aclosing(changes):
-        async for _ in changes:
-            yield
-
-
 def not_found(uri: str, message: str, *, modern: bool) -> MCPError:
     """The protocol's error for a URI under which there is nothing."""
     code = INVALID_PARAMS if modern else NOT_FOUND_BEFORE
     return MCPError(code, message, data={"uri": uri[:200]})
-
-
-def _split(uri: str) -> tuple[str, str, str]:
-    """The kind, the path and the query of a URI."""
-    if not uri.startswith(SCHEME) or len(uri) > MAX_URI:
-        raise NoSuchResource(uri)
-    kind, slash, rest = uri.removeprefix(SCHEME).partition("/")
-    rest, _, query = rest.partition("?")
-    if not slash or not rest:
-        raise NoSuchResource(uri)
-    return kind, rest, query
-
-
-def _handle_in(uri: str) -> WireHandle:
-    """The handle of a URI: as it is, or with all its special characters escaped."""
-    text = uri.removeprefix(f"{SCHEME}{HANDLE}/")
-    try:
-        return parse(text)
-    except InvalidHandle:
-        pass
-    try:
-        return parse(unquote(text, errors="strict"))
-    except (InvalidHandle, UnicodeDecodeError):
-        raise NoSuchResource(uri) from None
 
 
 def _whole(uri: str, encoded: Sequence[bytes]) -> ReadResourceResult:

@@ -20,8 +20,9 @@ from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
 from hubd.transport import mcp_resources
 from hubd.transport.mcp_facts import McpOptions
-from hubd.transport.mcp_resources import NEXT_META, NoSuchResource, _handle_in
+from hubd.transport.mcp_resources import NEXT_META
 from hubd.transport.mcp_spool import PAGE_BYTES
+from hubd.transport.mcp_uris import NoSuchResource, handle_in
 from hubd.wire.handle import WireHandle
 from tests.mcp.ears import client_of, server_of
 from tests.mcp.support import ERAS, LEGACY, MODERN, TOKEN, Era, Served, over_http, serving
@@ -263,7 +264,7 @@ def test_any_handle_is_the_same_raw_escaped_and_half_escaped(meta: list[str]) ->
     handle = WireHandle("some.plugin", "1.2.0", "page", tuple(meta))
     # As it is; with all escaped; and as templates write it: only what no URI may hold.
     for written in (str(handle), quote(str(handle), safe=""), quote(str(handle), safe=RESERVED)):
-        assert _handle_in(f"plexus://handle/{written}") == handle
+        assert handle_in(f"plexus://handle/{written}") == handle
 
 
 RESERVED = ":/?#[]@!$&'()*+,;=%"
@@ -273,7 +274,7 @@ RESERVED = ":/?#[]@!$&'()*+,;=%"
 def test_what_is_no_handle_is_no_resource_and_nothing_worse(text: str, headed: bool) -> None:
     uri = f"plexus://handle/{'a@1::b' if headed else ''}{text}"
     with suppress(NoSuchResource):
-        assert isinstance(_handle_in(uri), WireHandle)
+        assert isinstance(handle_in(uri), WireHandle)
 
 
 @pytest.mark.parametrize("era", ERAS)
