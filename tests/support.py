@@ -25,6 +25,10 @@ from hubd.wire.item import Item
 
 # Nothing here takes this long; a test that waits longer has found a hang.
 PATIENCE_SECONDS = 20.0
+# What takes long to make, or to fetch, and is kept between runs.
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hubd-tests")
+# As the daemon calls it.
+SCHEMAS = CACHE / "schemas.json"
 
 
 class Collector:
@@ -103,6 +107,7 @@ class Daemon:
 
     def start(self) -> None:
         """Run it in the foreground of a process we own, and wait until it answers."""
+        _bring_schemas(self.home)
         self.process = subprocess.Popen(
             [*HUBD, "run", "--home", str(self.home), "--port", "0", *self.options],
             stdin=subprocess.DEVNULL,
@@ -154,6 +159,28 @@ class Daemon:
         finally:
             process.kill()
             process.wait()
+            _keep_schemas(self.home)
+
+
+def _bring_schemas(home: Path) -> None:
+    """Describing all plugins is a third of a first start; one daemon does it for all of a run."""
+    with suppress(FileNotFoundError, FileExistsError):
+        described = SCHEMAS.read_bytes()
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(home / SCHEMAS.name, new, 0o600), "wb") as brought:
+            brought.write(described)
+
+
+def _keep_schemas(home: Path) -> None:
+    """What was brought and is not used as it was, is of other code than ours."""
+    with suppress(FileNotFoundError):
+        described = (home / SCHEMAS.name).read_bytes()
+        if not SCHEMAS.exists() or SCHEMAS.read_bytes() != described:
+            SCHEMAS.parent.mkdir(parents=True, exist_ok=True)
+            made = SCHEMAS.with_suffix(f".{os.getpid()}")
+            made.write_bytes(described)
+            made.replace(SCHEMAS)
 
 
 class LineClient:

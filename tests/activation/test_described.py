@@ -20,6 +20,7 @@ def test_what_was_described_once_is_not_described_again(tmp_path: Path) -> None:
     first = remembered(file)
     assert first.schema("hubd.plugins.x", "X.y", lambda: {"type": "object"}) == {"type": "object"}
     first.save()
+    assert file.stat().st_mode & 0o777 == 0o600
     again = remembered(file).schema("hubd.plugins.x", "X.y", lambda: {"type": "string"})
     assert again == {"type": "object"}
 
@@ -70,10 +71,14 @@ def test_the_fingerprint_is_the_same_for_the_same_files() -> None:
 
 def test_a_daemon_says_the_same_of_itself_whether_it_remembers_or_not(home: Path) -> None:
     said = []
+    # Nothing that could be remembered, and nothing that other tests' daemons have left.
+    file = Path(Paths(str(home)).data) / "schemas.json"
+    home.mkdir(mode=0o700)
+    file.write_text("{}")
     for _ in range(2):
         with Daemon(home):
             said.append(
                 [events_of(home, f"{name}.schema") for name in ("plexus", "arbor", "claudecode")]
             )
     assert said[0] == said[1]
-    assert (Path(Paths(str(home)).data) / "schemas.json").exists()
+    assert json.loads(file.read_bytes())["schemas"]

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 import pytest
 
-from tests.support import Daemon
+from tests.support import CACHE, Daemon
 
 PACKAGE: Final = "@modelcontextprotocol/conformance"
 VERSION: Final = "0.2.0-alpha.12"
@@ -218,13 +218,12 @@ def _major(node: Path) -> int:
 
 def _installed(node: Path) -> Path:
     """Where the suite is. Of several processes that want it at once, one downloads it."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hubd-tests"
-    cache.mkdir(parents=True, exist_ok=True)
-    installed = cache / f"conformance-{VERSION}"
-    with (cache / f"{installed.name}.lock").open("w") as lock:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    installed = CACHE / f"conformance-{VERSION}"
+    with (CACHE / f"{installed.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not installed.exists():
-            with TemporaryDirectory(dir=cache) as directory:
+            with TemporaryDirectory(dir=CACHE) as directory:
                 fresh = Path(directory) / "suite"
                 fresh.mkdir()
                 _download(node, fresh)

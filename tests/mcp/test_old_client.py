@@ -5,14 +5,13 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.mcp.seed import RENDER
 from tests.mcp.support import TRANSPORTS, Transport, connected
-from tests.support import HUBD, PATIENCE_SECONDS, Daemon, environment
+from tests.support import CACHE, HUBD, PATIENCE_SECONDS, Daemon, environment
 
 WANTED: Final = "1.30"
 # The whole of its dependencies, from a slow index.
@@ -28,12 +27,11 @@ def old_python() -> str:
 
     Of several workers one makes it and the others wait.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hubd-tests")
-    cache.mkdir(parents=True, exist_ok=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
     number = ".".join(map(str, sys.version_info[:3]))
-    place = cache / f"mcp-{WANTED}-python-{number}"
+    place = CACHE / f"mcp-{WANTED}-python-{number}"
     python, complete = place / "bin" / "python", place / "complete"
-    with (cache / f"{place.name}.lock").open("w") as lock:
+    with (CACHE / f"{place.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
             _run(sys.executable, "-m", "venv", "--clear", str(place))
