@@ -40,6 +40,12 @@ class Reply:
         self._writer.write(_head(status, known) + body)
         await self._writer.drain()
 
+    async def send_bytes(self, body: bytes, content_type: str) -> None:
+        """Send an answer as it is."""
+        known = {"Content-Type": content_type, "Content-Length": str(len(body))}
+        self._writer.write(_head(200, known) + body)
+        await self._writer.drain()
+
     async def start_stream(self, **headers: str) -> None:
         """Begin a stream of events."""
         known = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked", **headers}

@@ -131,6 +131,7 @@ class Conversation(Cones, version=VERSION):
                 while (piece := await _next(pieces, deadline, name)) is not None:
                     if isinstance(piece, Ending):
                         ending = piece
+                        exchange.end()
                     else:
                         exchange.add(piece)
             if ending is None:

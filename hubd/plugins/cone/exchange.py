@@ -10,6 +10,7 @@ from typing import Final
 
 from hubd.activation import ExecutionError
 from hubd.plugins.cone.events import ChatComplete, ChatContent, ChatStart
+from hubd.plugins.cone.providers.provider import well_formed
 
 # No model gives a longer answer; it is held in memory.
 MAX_ANSWER: Final = 4 * 1024 * 1024
@@ -26,6 +27,8 @@ class Exchange:
         # Grows with every piece of the answer.
         self._pieces: list[str] = []
         self._length = 0
+        # The first half of a character that a piece has ended with; the next one begins with it.
+        self._half = ""
         # Set once the answer is stored.
         self._complete: ChatComplete | None = None
         # Set whenever one of these is another, and at the end.
@@ -47,15 +50,26 @@ class Exchange:
         Raises:
             ExecutionError: It is longer than any answer should be.
         """
-        self._pieces.append(piece)
-        self._length += len(piece)
-        self._changed.set()
-        if self._length > MAX_ANSWER:
-            raise ExecutionError(f"the answer is longer than {MAX_ANSWER} characters")
+        piece = self._half + piece
+        self._half = piece[-1:] if "\ud800" <= piece[-1:] <= "\udbff" else ""
+        self._append(piece.removesuffix(self._half))
+
+    def end(self) -> None:
+        """The answer is whole; nothing is added any more."""
+        self._append(self._half)
 
     def finish(self, complete: ChatComplete) -> None:
         """The answer is stored."""
         self._complete = complete
+
+    def _append(self, piece: str) -> None:
+        if piece:
+            self._length += len(piece)
+            # What is too long is not even shown.
+            if self._length > MAX_ANSWER:
+                raise ExecutionError(f"the answer is longer than {MAX_ANSWER} characters")
+            self._pieces.append(well_formed(piece))
+            self._changed.set()
 
     async def events(self, writing: asyncio.Task[None]) -> AsyncIterator[ChatEvent]:
         """What happens, at the pace of whoever reads, until the task that writes has ended.

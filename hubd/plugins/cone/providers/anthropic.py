@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from hubd.activation import HubError, Unavailable
-from hubd.plugins.cone.providers.provider import Ending, Message, Settings, broke_off, failure
+from hubd.plugins.cone.providers.provider import Ending, Message, Settings, broke_off, failures
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -47,41 +48,36 @@ class Anthropic:
             for entry in messages
             if entry.role != "system"
         ]
-        client = await asyncio.to_thread(self._client)
-        import anthropic
-        import httpx2
+        with self._failures():
+            client = await asyncio.to_thread(self._client)
+            from anthropic import omit
 
-        try:
             async with (
                 client,
                 client.messages.stream(
                     model=model,
                     max_tokens=self._settings.max_tokens,
                     messages=said,
-                    system=system or anthropic.omit,
+                    system=system or omit,
                 ) as stream,
             ):
                 async for text in stream.text_stream:
                     yield text
                 final = await stream.get_final_message()
-        except (anthropic.AnthropicError, httpx2.HTTPError) as error:
-            raise self._failure(error) from error
-        if final.stop_reason is None:
-            raise broke_off(NAME)
-        usage = final.usage
-        yield Ending(final.model, final.stop_reason, usage.input_tokens, usage.output_tokens)
+            if final.stop_reason is None:
+                raise broke_off(NAME)
+            usage = final.usage
+            ending = Ending.read(
+                final.model, final.stop_reason, usage.input_tokens, usage.output_tokens
+            )
+        yield ending
 
     async def models(self) -> list[str]:
         """As the API lists them."""
-        client = await asyncio.to_thread(self._client)
-        import anthropic
-        import httpx2
-
-        try:
+        with self._failures():
+            client = await asyncio.to_thread(self._client)
             async with client:
-                return [model.id async for model in client.models.list()]
-        except (anthropic.AnthropicError, httpx2.HTTPError) as error:
-            raise self._failure(error) from error
+                return [str(model.id) async for model in client.models.list()]
 
     def _client(self) -> "AsyncAnthropic":
         """In a thread: the SDK takes a second to import, and certificates take a while to read."""
@@ -94,5 +90,5 @@ class Anthropic:
             max_retries=self._settings.retries,
         )
 
-    def _failure(self, error: Exception) -> HubError:
-        return failure(NAME, error, self._key or self._token, KEY)
+    def _failures(self) -> AbstractContextManager[None]:
+        return failures(NAME, self._key or self._token, KEY)

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from hubd.activation import HubError, Unavailable
-from hubd.plugins.cone.providers.provider import Ending, Message, Settings, broke_off, failure
+from hubd.plugins.cone.providers.provider import Ending, Message, Settings, broke_off, failures
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -46,12 +47,9 @@ class OpenAI:
     ) -> AsyncGenerator[str | Ending, None]:
         """The answer, as it comes."""
         said: list[Any] = [{"role": entry.role, "content": entry.content} for entry in messages]
-        client = await asyncio.to_thread(self._client)
-        import httpx2
-        import openai
-
         answered_by, reason, usage = model, None, None
-        try:
+        with self._failures():
+            client = await asyncio.to_thread(self._client)
             async with client:
                 stream = await client.chat.completions.create(
                     model=model,
@@ -62,28 +60,28 @@ class OpenAI:
                 async with stream:
                     async for chunk in stream:
                         answered_by, usage = chunk.model or answered_by, chunk.usage or usage
-                        for choice in chunk.choices:
+                        # Servers that are only like OpenAI's have null where it has nothing.
+                        for choice in chunk.choices or ():
                             reason = choice.finish_reason or reason
-                            if choice.delta.content:
-                                yield choice.delta.content
-        except (openai.OpenAIError, httpx2.HTTPError) as error:
-            raise self._failure(error) from error
-        if reason is None:
-            raise broke_off(NAME)
-        read, written = (usage.prompt_tokens, usage.completion_tokens) if usage else (None, None)
-        yield Ending(answered_by, reason, read, written)
+                            piece: object = choice.delta and choice.delta.content
+                            if isinstance(piece, str):
+                                yield piece
+                            elif piece is not None:
+                                raise TypeError("a piece of the answer is no text")
+            if reason is None:
+                raise broke_off(NAME)
+            read, written = (
+                (usage.prompt_tokens, usage.completion_tokens) if usage else (None, None)
+            )
+            ending = Ending.read(answered_by, reason, read, written)
+        yield ending
 
     async def models(self) -> list[str]:
         """As the server lists them."""
-        client = await asyncio.to_thread(self._client)
-        import httpx2
-        import openai
-
-        try:
+        with self._failures():
+            client = await asyncio.to_thread(self._client)
             async with client:
-                return [model.id async for model in client.models.list()]
-        except (openai.OpenAIError, httpx2.HTTPError) as error:
-            raise self._failure(error) from error
+                return [str(model.id) async for model in client.models.list()]
 
     def _client(self) -> "AsyncOpenAI":
         """In a thread: the SDK takes a while to import, and so do certificates to be read."""
@@ -95,5 +93,5 @@ class OpenAI:
             max_retries=self._settings.retries,
         )
 
-    def _failure(self, error: Exception) -> HubError:
-        return failure(NAME, error, self._key, KEY)
+    def _failures(self) -> AbstractContextManager[None]:
+        return failures(NAME, self._key, KEY)

@@ -1,8 +1,9 @@
 """What all providers have in common. Knows none of them, and no cone."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol, Self
 
 from pydantic import BaseModel, Field
 
@@ -16,6 +17,9 @@ from hubd.activation import (
 )
 from hubd.errors import Overloaded
 from hubd.plugins.cone.handles import Role
+
+# The errors of these packages say what has happened.
+_SPEAKING: Final = ("anthropic", "openai", "httpx2")
 
 
 class Settings(BaseModel):
@@ -51,6 +55,11 @@ class Ending:
     input_tokens: int | None = None
     output_tokens: int | None = None
 
+    @classmethod
+    def read(cls, model: object, reason: object, read: object, written: object) -> Self:
+        """From what a server says, which the SDKs pass on whether or not it is of its type."""
+        return cls(well_formed(str(model)), well_formed(str(reason)), _count(read), _count(written))
+
 
 class Provider(Protocol):
     """A provider, with all it needs to know to be asked."""
@@ -75,14 +84,40 @@ class Provider(Protocol):
         """
 
 
+@contextmanager
+def failures(provider: str, secret: str | None, key_variable: str) -> Iterator[None]:
+    """Whatever an SDK fails with in the block is an error for the caller.
+
+    It has classes of its own for what a server refuses. What is no answer at all it stumbles
+    over, in whichever way comes first: JSON, UTF-8, a missing attribute, an assertion.
+    """
+    try:
+        yield
+    except HubError:
+        raise
+    except Exception as error:
+        raise failure(provider, error, secret, key_variable) from error
+
+
+def well_formed(text: str) -> str:
+    """The text with halves of characters joined, and U+FFFD for those that stay alone.
+
+    JavaScript cuts texts between the halves, and JSON has escapes for them; neither a client nor
+    the database takes them.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def broke_off(provider: str) -> Unavailable:
     """The error for an answer without an end."""
     return Unavailable(f"the answer of {provider} broke off", suggestion="Ask again")
 
 
 def failure(provider: str, error: Exception, secret: str | None, key_variable: str) -> HubError:
-    """What an error of a provider's SDK, or of the HTTP client below it, means to a caller."""
-    text = _said(error)
+    """What an error of a provider's SDK, or of anything below it, means to a caller."""
+    text = well_formed(_said(error))
     if secret:
         text = text.replace(secret, "…")
     message = f"{provider}: {text}"
@@ -110,4 +145,10 @@ def _said(error: Exception) -> str:
         inner = body.get("error", body)
         if isinstance(inner, dict) and isinstance(inner.get("message"), str):
             return str(inner["message"])
-    return str(error) or type(error).__name__
+    if type(error).__module__.startswith(_SPEAKING):
+        return str(error) or type(error).__name__
+    return f"cannot be asked, or its answer cannot be read ({type(error).__name__}: {error})"
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) else None

@@ -1,0 +1,209 @@
+"""Servers that are like no provider: whatever they send, a caller is told in words."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubd.activation import ExecutionError
+from hubd.plexus.hub import Hub
+from hubd.plugins.cone import exchange
+from tests.fakes.http import HttpRequest, HttpServer, Reply
+from tests.plugins.cone.support import (
+    PROVIDER_VARIABLES,
+    answer,
+    cones,
+    conversation,
+    everything,
+    only,
+)
+from tests.support import call_error
+
+GRIN = "\N{GRINNING FACE}"
+# Its two halves, as JavaScript has them.
+FIRST, SECOND = "\ud83d", "\ude00"
+
+
+class Canned(HttpServer):
+    """Answers everything with the same text, which it may spread over several events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.content_type = "text/event-stream"
+        self.events: Sequence[str | bytes] = ()
+
+    async def answer(self, request: HttpRequest, reply: Reply) -> None:
+        body = b"".join(each if isinstance(each, bytes) else each.encode() for each in self.events)
+        await reply.send_bytes(body, self.content_type)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Canned]:
+    async with Canned() as running:
+        yield running
+
+
+@pytest.fixture
+async def hub(
+    tmp_path: Path, server: Canned, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Hub]:
+    """A hub with a cone of either kind on that server."""
+    for name in PROVIDER_VARIABLES:
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("HUBD_CONE_RETRIES", "0")
+    for provider in ("OPENAI", "ANTHROPIC"):
+        monkeypatch.setenv(f"{provider}_BASE_URL", server.url)
+        monkeypatch.setenv(f"{provider}_API_KEY", "sk-secret")
+    async with cones(tmp_path) as made:
+        for provider in ("openai", "anthropic"):
+            await only(made, "cone.create", name=provider, model_id=f"{provider}/x")
+        yield made
+
+
+def chunk(delta: Any = None, reason: Any = None, **more: Any) -> str:
+    choice = {"index": 0, "delta": delta or {}, "finish_reason": reason}
+    return sent({"id": "1", "model": "m", "choices": [choice], **more})
+
+
+def sent(data: object) -> str:
+    name = data["type"] if isinstance(data, dict) and "type" in data else "message"
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def message(*deltas: str | None, model: Any = "m", reason: Any = "end_turn") -> list[str]:
+    """An answer of Anthropic's."""
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    started = {"id": "1", "role": "assistant", "model": model, "content": [], "usage": usage}
+    pieces = [{"type": "text_delta", "text": text} for text in deltas]
+    return [
+        sent({"type": "message_start", "message": {**started, "type": "message"}}),
+        sent(
+            {
+                "type": "content_block_start",
+                "index": 0,
+                "content_block": {"type": "text", "text": ""},
+            }
+        ),
+        *(sent({"type": "content_block_delta", "index": 0, "delta": piece}) for piece in pieces),
+        sent({"type": "content_block_stop", "index": 0}),
+        sent(
+            {
+                "type": "message_delta",
+                "delta": {"stop_reason": reason},
+                "usage": {"output_tokens": "3"},
+            }
+        ),
+        sent({"type": "message_stop"}),
+    ]
+
+
+END = chunk(reason="stop")
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    "events",
+    [
+        [],
+        ["<html>Not found</html>"],
+        ["event: message_start\ndata: {not JSON\n\n"],
+        [b"event: message_start\ndata: \xff\n\n"],
+        ["event: message_start\ndata: []\n\n"],
+        ["event: message_start\ndata: null\n\n"],
+        [sent({"type": "message_start", "message": None})],
+        [sent({"type": "message_stop"})],
+        [chunk({"content": [{"type": "text"}]}), END],
+        message(None),
+    ],
+    ids=range(10),
+)
+async def test_what_is_no_answer_is_an_error_without_a_stack_trace(
+    hub: Hub,
+    server: Canned,
+    events: list[str | bytes],
+    provider: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server.events = events
+    error = await call_error(hub, "cone.chat", identifier=provider, prompt="hello")
+    assert error["code"] == "unavailable"
+    assert provider in error["message"]
+    assert await conversation(hub, provider) == []
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("body", ["<html>", "[]", "null", "{", '{"data": [5]}', b"\xff"])
+async def test_a_server_that_lists_no_models_does_not_spoil_the_list_of_the_others(
+    hub: Hub, server: Canned, body: str | bytes, provider: str
+) -> None:
+    server.content_type = "application/json"
+    server.events = [body]
+    listed = {entry["provider"]: entry for entry in (await only(hub, "cone.registry"))["providers"]}
+    assert listed["offline"]["models"] == ["offline"]
+    assert listed[provider]["models"] == []
+    assert "cannot be read" in listed[provider]["note"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "events"),
+    [
+        ("openai", [chunk({"content": "hi"}), chunk(choices=None), END]),
+        ("openai", [chunk({"content": "hi"}), sent({"choices": [{"finish_reason": "stop"}]})]),
+        ("openai", [chunk({"content": "hi"}), END, chunk(choices=[], usage={})]),
+        ("openai", [chunk({"content": "hi"}), END, chunk(usage={"prompt_tokens": "many"})]),
+        ("openai", [chunk({"content": "hi"}, model=7), chunk(reason=7, model=7)]),
+        ("openai", [chunk({"content": "hi"}), chunk(reason=FIRST)]),
+        ("anthropic", message("hi", reason=7)),
+        ("anthropic", message("hi", reason=FIRST)),
+        ("anthropic", message("hi", model=None)),
+    ],
+    ids=range(9),
+)
+async def test_an_answer_with_oddities_around_it_is_an_answer(
+    hub: Hub, server: Canned, provider: str, events: list[str]
+) -> None:
+    server.events = events
+    chat = await everything(hub, "cone.chat", identifier=provider, prompt="hello")
+    assert answer(chat) == "hi"
+    assert chat[-1]["type"] == "chat_complete"
+    assert await conversation(hub, provider) == [("user", "hello"), ("assistant", "hi")]
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["a", FIRST, SECOND, "b"], f"a{GRIN}b"),
+        ([f"a{FIRST}", f"{SECOND}b"], f"a{GRIN}b"),
+        ([f"a{FIRST}", "b"], "a\ufffdb"),
+        ([f"a{SECOND}", FIRST], "a\ufffd\ufffd"),
+        ([FIRST, FIRST, SECOND], f"\ufffd{GRIN}"),
+    ],
+    ids=range(5),
+)
+async def test_halves_of_characters_are_joined_or_replaced(
+    hub: Hub, server: Canned, provider: str, pieces: list[str], text: str
+) -> None:
+    deltas = [chunk({"content": piece}) for piece in pieces]
+    server.events = [*deltas, END] if provider == "openai" else message(*pieces)
+    chat = await everything(hub, "cone.chat", identifier=provider, prompt="hello")
+    assert answer(chat) == text
+    assert (await conversation(hub, provider))[-1] == ("assistant", text)
+
+
+async def test_halves_of_characters_in_a_refusal_are_replaced(hub: Hub, server: Canned) -> None:
+    server.events = [sent({"error": {"message": f"no {FIRST}"}})]
+    error = await call_error(hub, "cone.chat", identifier="openai", prompt="hello")
+    assert error["message"] == "openai: no \ufffd"
+
+
+async def test_a_piece_that_is_too_long_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "MAX_ANSWER", 10)
+    talking = exchange.Exchange()
+    talking.add("x" * 6)
+    with pytest.raises(ExecutionError):
+        talking.add("y" * 6)
+    assert talking.answer == "x" * 6
