@@ -35,7 +35,7 @@ async def test_what_was_said_survives_a_kill_and_the_conversation_goes_on(home: 
 
 
 async def test_the_callers_environment_says_where_the_model_is(home: Path) -> None:
-    with Daemon(home) as daemon:
+    with Daemon(home, "--log-level", "debug") as daemon:
         async with FakeCompletionsApi() as api:
 
             def run(*words: str, **env: str) -> tuple[int, list[dict[str, object]], str]:
@@ -52,8 +52,12 @@ async def test_the_callers_environment_says_where_the_model_is(home: Path) -> No
             pieces = [str(event["content"]) for event in events if "offset" in event]
             assert "".join(pieces) == "from a server of mine"
             assert api.requests[-1].headers["authorization"] == "Bearer sk-mine"
+            behind = {"OPENAI_BASE_URL": api.base_url.replace("://", "://me:my-password@")}
+            status, events, _ = await asyncio.to_thread(run, *chat, **behind)
+            assert status == 0
             # The key was that caller's, and is nobody else's.
             status, events, said = await asyncio.to_thread(run, *chat, **nowhere)
             assert (status, events) == (5, [])
             assert "OPENAI_API_KEY" in said
-        assert "sk-mine" not in Path(daemon.paths.log).read_text()
+        log = Path(daemon.paths.log).read_text()
+        assert not [word for word in ("sk-mine", "my-password", "of mine") if word in log]
