@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hubd.activation import Context
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
 from hubd.plugins.cone import registry
@@ -194,6 +195,20 @@ async def test_a_base_url_in_the_settings_counts_where_no_variable_does(
         assert made["model_id"] == "tiny-1b"
         events = await everything(hub, "cone.chat", identifier="c", prompt="SAY[local]")
         assert answer(events) == "local"
+
+
+@pytest.mark.parametrize("provider", [anthropic, openai])
+async def test_a_caller_that_names_no_address_does_not_get_the_hubs(
+    tmp_path: Path, environ: pytest.MonkeyPatch, provider: Any
+) -> None:
+    variables = {f"{provider.NAME.upper()}_BASE_URL": "", provider.KEY: SECRET}
+    async with FakeCompletionsApi() as hubs, FakeCompletionsApi() as usual, cones(tmp_path) as hub:
+        environ.setenv(f"{provider.NAME.upper()}_BASE_URL", hubs.base_url)
+        environ.setattr(provider, "ADDRESS", usual.base_url)
+        await only(hub, "cone.create", name="c", model_id=MODELS[provider.NAME])
+        caller = Collector(Context("/", variables))
+        await Call(hub, "cone.chat", {"identifier": "c", "prompt": "hello"}, caller).run()
+        assert (len(hubs.requests), len(usual.requests)) == (0, 1)
 
 
 @pytest.mark.parametrize("model", ["claude-x", "anthropic/x", "gpt-x", "openai/x"])

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "anthropic"
 KEY: Final = "ANTHROPIC_API_KEY"
+# Said to the SDK, which would otherwise look into the hub's environment: the caller's counts.
+ADDRESS: Final = "https://api.anthropic.com"
 
 
 class Anthropic:
@@ -25,7 +27,7 @@ class Anthropic:
         self._settings = settings
         self._key = env.get(KEY) or None
         self._token = None if self._key else env.get("ANTHROPIC_AUTH_TOKEN") or None
-        self._base_url = env.get("ANTHROPIC_BASE_URL") or settings.anthropic_base_url
+        self._base_url = env.get("ANTHROPIC_BASE_URL") or settings.anthropic_base_url or ADDRESS
 
     def obstacle(self) -> HubError | None:
         """The SDK is missing, or there is no key."""

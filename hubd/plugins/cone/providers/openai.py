@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "openai"
 KEY: Final = "OPENAI_API_KEY"
+# Said to the SDK, which would otherwise look into the hub's environment: the caller's counts.
+ADDRESS: Final = "https://api.openai.com/v1"
 # The SDK wants one; a server on this machine mostly does not.
 NO_KEY: Final = "none"
 
@@ -89,7 +91,7 @@ class OpenAI:
 
         return AsyncOpenAI(
             api_key=self._key or NO_KEY,
-            base_url=self._base_url,
+            base_url=self._base_url or ADDRESS,
             max_retries=self._settings.retries,
         )
 
