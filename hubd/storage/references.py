@@ -119,6 +119,18 @@ def release(tx: Tx, tree: TreeRow, owner: str, count: int, now: int) -> tuple[in
     return held - count, tree.ref_count - count
 
 
+def let_go(tx: Tx, tree: TreeRow, owner: str, now: int) -> None:
+    """Release all that an owner holds, because there will be no such owner any more.
+
+    That may be nothing: an archived tree has no owners, and anybody can release by any name.
+    """
+    found = tx.raw.execute(
+        "SELECT count FROM arbor_owners WHERE tree = ? AND owner = ?", (tree.key, owner)
+    ).fetchone()
+    if found is not None:
+        release(tx, tree, owner, found[0], now)
+
+
 def archive(tx: Tx, tree: TreeRow, owner: str, now: int, *, force: bool = False) -> None:
     """Make a tree read-only now; its references end.
 

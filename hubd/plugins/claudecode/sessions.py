@@ -128,7 +128,7 @@ class Sessions(ClaudeBase, version=VERSION):
                 )
             store.delete_session(tx, session)
             held = tree.find(tx, ids.text(session.tree_id))
-            references.release(tx, held, store.owner_of(session.id), 1, now())
+            references.let_go(tx, held, store.owner_of(session.id), now())
 
         await self.db.transaction(delete)
         yield events.Deleted(id=ids.text(session.id), name=session.name)

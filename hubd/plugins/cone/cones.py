@@ -121,7 +121,7 @@ class Cones(ConeBase, version=VERSION):
         def delete(tx: Tx) -> None:
             store.delete(tx, store.find(tx, ids.text(cone.id)))
             held = tree.find(tx, ids.text(cone.tree_id))
-            references.release(tx, held, store.owner_of(cone.id), 1, now())
+            references.let_go(tx, held, store.owner_of(cone.id), now())
 
         async with self.idle(cone):
             await self.db.transaction(delete)

@@ -127,6 +127,17 @@ async def test_deleting_the_last_cone_lets_its_tree_go(hub: Hub) -> None:
     assert error["code"] == "handle_target_missing"
 
 
+@pytest.mark.parametrize("step", ["tree_archive", "tree_release", "tree_claim"])
+async def test_a_cone_can_be_deleted_whoever_holds_its_tree(hub: Hub, step: str) -> None:
+    made = await only(hub, "cone.create", name="c")
+    where = {"tree_id": made["head"]["tree_id"], "owner_id": f"cone:{made['cone_id']}"}
+    await call_events(hub, f"arbor.{step}", **where)
+    await only(hub, "cone.delete", identifier="c")
+    tree = (await only(hub, "arbor.tree_get", tree_id=where["tree_id"]))["tree"]
+    assert tree["owners"] == {}
+    assert tree["state"] == ("archived" if step == "tree_archive" else "scheduled")
+
+
 async def test_a_cone_goes_with_a_tree_that_is_deleted_by_force(hub: Hub) -> None:
     await only(hub, "cone.create", name="c", system_prompt="s")
     await call_events(hub, "arbor.tree_delete", tree_id=await tree_of(hub, "c"), force=True)
