@@ -64,10 +64,18 @@ class ConeBase(Activation, version=VERSION):
             Conflict: One is under way.
         """
         lock = self.lock_of(cone)
-        if lock.locked():
-            raise Conflict(f"the cone '{cone.name}' is busy", suggestion="Wait for its chat")
-        async with lock:
+        try:
+            # Not `locked()`: it does not know of whoever waits, and comes next.
+            async with asyncio.timeout(0):
+                await lock.acquire()
+        except TimeoutError:
+            raise Conflict(
+                f"the cone '{cone.name}' is busy", suggestion="Wait for its chat"
+            ) from None
+        try:
             yield
+        finally:
+            lock.release()
 
     def say(
         self,

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from hubd.activation import ExecutionError
+from hubd.activation import Conflict, ExecutionError
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
 from hubd.plugins.cone import conversation as chatting
-from hubd.plugins.cone import exchange
+from hubd.plugins.cone import exchange, store
+from hubd.plugins.cone.activation import Cone
 from hubd.plugins.cone.providers import offline
 from hubd.plugins.cone.providers.provider import Ending, Message, Settings
 from hubd.wire.item import Item
@@ -281,6 +282,24 @@ async def test_a_busy_cone_is_neither_moved_nor_deleted_but_can_be_forked(
     scripted.go_on.set()
     await chat
     await only(hub, "cone.set_head", identifier="c", node_id=root["root"])
+
+
+async def test_a_cone_is_busy_while_the_next_chat_is_about_to_begin(hub: Hub) -> None:
+    cone = hub.find(["cone"]).activation
+    assert isinstance(cone, Cone)
+    row = await store.look_up(cone.db, "c")
+    lock = cone.lock_of(row)
+    await lock.acquire()
+    following = asyncio.create_task(lock.acquire())
+    await asyncio.sleep(0)
+    lock.release()
+    with pytest.raises(Conflict):
+        async with asyncio.timeout(PATIENCE_SECONDS), cone.idle(row):
+            pass
+    await following
+    lock.release()
+    async with cone.idle(row):
+        assert lock.locked()
 
 
 async def test_many_chats_at_once_with_one_cone_are_one_conversation(hub: Hub) -> None:
