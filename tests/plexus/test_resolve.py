@@ -11,6 +11,7 @@ import pytest
 from hubd.activation import Activation, Event, Handle, NotFound, method, resolver
 from hubd.activation.template import MAX_TEMPLATE
 from hubd.plexus import resolve as resolving
+from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
 from hubd.wire.handle import plugin_id
 from tests.support import call_error, call_events, hub_with
@@ -27,6 +28,7 @@ class Ref(Handle, method="make", kind="message", summary="{text} ({missing})"):
 class Made(Event):
     text: str
     ref: Ref | None = None
+    more: list[Any] | None = None
 
 
 class Inner(Activation, namespace="inner", version="1.4.2"):
@@ -46,6 +48,12 @@ class Inner(Activation, namespace="inner", version="1.4.2"):
             raise ValueError("a resolver's mistake")
         if ref.how == "hang":
             await asyncio.Event().wait()
+        if ref.how == "deep":
+            nested: list[Any] = []
+            for _ in range(220):
+                nested = [nested]
+            yield Made(text="deep", more=nested)
+            return
         for _ in range({"nothing": 0, "many": 3}.get(ref.how, 1)):
             yield Made(text=ref.how)
 
@@ -151,7 +159,7 @@ async def test_handles_made_below_another_hub_carry_the_full_path(nested: Hub) -
     [made] = await call_events(nested, "outer.inner.make", how="x")
     assert made["ref"] == "outer.inner@1.4.2::make:x"
     [resolved] = await call_events(nested, "plexus.resolve_handle", handle=made["ref"])
-    assert resolved["data"] == {"type": "made", "text": "x", "ref": None}
+    assert resolved["data"] == {"type": "made", "text": "x", "ref": None, "more": None}
 
 
 @pytest.mark.parametrize(
@@ -184,6 +192,13 @@ async def test_a_summary_that_does_not_fit_its_data_is_the_handle_itself(nested:
     handle = "outer.inner@1.0.0::make:x"
     [resolved] = await call_events(nested, "plexus.resolve_handle", handle=handle)
     assert resolved["summary"] == handle
+
+
+async def test_data_that_is_nested_deeper_than_a_client_may_send_can_be_looked_into(
+    nested: Hub,
+) -> None:
+    resolved = await PlexusHost(nested).resolve("outer.inner@1.0.0::make:deep")
+    assert (resolved.text, resolved.data["type"]) == ("deep", "made")
 
 
 async def test_too_many_handles_at_once_are_refused(hub: Hub) -> None:
