@@ -3,6 +3,7 @@
 from pydantic import BaseModel, Field
 
 from hubd.activation import Event
+from hubd.activation.handle import UnreadHandle
 from hubd.activation.params import Position
 from hubd.plugins.cone.handles import MessageRef, Role
 
@@ -106,7 +107,7 @@ class ConversationMessage(Event, tag="message"):
     name: str | None
     model: str | None
     node_id: str
-    handle: str | None = Field(description="None for a node that is text itself")
+    handle: UnreadHandle | None = Field(description="None for a node that is text itself")
     created_at: int
 
 

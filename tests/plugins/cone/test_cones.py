@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from hubd.plexus.hub import Hub
+from hubd.plugins.cone.activation import Cone
 from tests.plugins.cone.support import cones, conversation, everything, head, only, tree_of
 from tests.support import call_error, call_events, call_items
 
@@ -222,6 +223,18 @@ async def test_the_roles_in_a_handle_must_be_the_messages(hub: Hub) -> None:
     ):
         error = await call_error(hub, "plexus.resolve_handle", handle=wrong)
         assert error["code"] == "handle_invalid"
+
+
+def test_every_handle_in_a_schema_is_marked_as_one() -> None:
+    for spec in Cone.methods.values():
+        schema = spec.returns_schema
+        models = [schema, *schema.get("$defs", {}).values()]
+        handles = [
+            model["properties"]["handle"]
+            for model in models
+            if "handle" in model.get("properties", {})
+        ]
+        assert all("plexus-handle" in str(handle) for handle in handles), spec.name
 
 
 async def test_the_older_form_of_a_handle_resolves_as_well(hub: Hub) -> None:
