@@ -166,7 +166,7 @@ def _words(given: Invocation, cache: Cache) -> Candidates:
 
 def _flags(schema: dict[str, Any], before: list[str]) -> Candidates:
     """The parameters that were not given yet."""
-    used = {word.partition("=")[0] for word in before}
+    used = {_main_flag(word.partition("=")[0], schema) for word in before}
     found: Candidates = []
     for name, entry in schema["params"].get("properties", {}).items():
         flag = "--" + name.replace("_", "-")
@@ -177,6 +177,11 @@ def _flags(schema: dict[str, Any], before: list[str]) -> Candidates:
         if "boolean" in kinds and f"--no-{flag[2:]}" not in used:
             found.append((f"--no-{flag[2:]}", text))
     return found
+
+
+def _main_flag(flag: str, schema: dict[str, Any]) -> str:
+    """The flag as it is offered, whichever way it was written."""
+    return "--" + _main_name(flag[2:].replace("-", "_"), schema).replace("_", "-")
 
 
 def _main_name(name: str, schema: dict[str, Any]) -> str:

@@ -79,6 +79,8 @@ def test_flags_are_offered_until_they_are_given(home: Path) -> None:
     given = complete("cli", "stroke", "--mood", "calm", "--tags", "x", "--gently", "--", home=home)
     assert "--mood" not in given
     assert "--gently" not in given
+    for other in ("--animal", "--animal=Tom"):
+        assert "--pet" not in complete("cli", "stroke", other, "--", home=home)
     # A list may go on, and yes may become no.
     assert {"--tags", "--no-gently"} <= given.keys()
     assert "--home" in complete("--", home=home)
