@@ -194,6 +194,17 @@ async def test_a_session_is_found_by_its_handle(running: tuple[Hub, ClaudeCode])
     assert error["code"] == "handle_target_missing"
 
 
+async def test_a_session_whose_tree_was_archived_can_be_deleted(
+    running: tuple[Hub, ClaudeCode],
+) -> None:
+    hub, _ = running
+    [made] = await call_events(hub, "claudecode.create", name="s", model="offline")
+    await call_events(hub, "arbor.tree_archive", tree_id=made["head"]["tree_id"], force=True)
+    await call_events(hub, "claudecode.delete", name="s")
+    error = await call_error(hub, "plexus.resolve_handle", handle=made["handle"])
+    assert error["code"] == "handle_target_missing"
+
+
 async def test_a_session_named_as_the_id_of_another_is_not_taken_for_it(
     running: tuple[Hub, ClaudeCode],
 ) -> None:
