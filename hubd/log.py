@@ -13,10 +13,6 @@ from typing import Any, Final
 MAX_BYTES: Final = 5 * 1024 * 1024
 OLD_FILES: Final = 3
 
-# Language models are reached through these. They log requests: addresses out of a caller's
-# environment, perhaps with a password in them, and what was asked.
-INDISCREET: Final = ("anthropic", "httpcore2", "httpx2", "openai")
-
 # What every LogRecord has; anything else was passed as `extra` and belongs into the line.
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -60,8 +56,6 @@ def set_up(file: Path, *, level: str, to_stderr: bool) -> None:
     # A full disk must not turn every log line into a stack trace.
     logging.raiseExceptions = False
     logging.basicConfig(level=level.upper(), handlers=handlers, force=True)
-    for name in INDISCREET:
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def readable(line: str) -> str:

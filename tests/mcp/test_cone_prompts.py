@@ -1,5 +1,6 @@
 """System prompts of cones, as MCP clients see them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,22 @@ from tests.mcp.support import (
     over_http,
     serving,
 )
-from tests.support import Daemon, call_items
+from tests.support import Daemon, call_items, events_of
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with Daemon(tmp_path_factory.mktemp("hub") / "home") as running:
+        yield running
+
+
+@pytest.fixture
+def daemon(running: Daemon) -> Iterator[Daemon]:
+    """A daemon without any cones."""
+    yield running
+    for page in events_of(running.home, "cone.list"):
+        for cone in page["cones"]:
+            events_of(running.home, "cone.delete", identifier=cone["cone_id"])
 
 
 @pytest.mark.parametrize("era", ERAS)

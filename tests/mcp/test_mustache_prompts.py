@@ -1,5 +1,6 @@
 """Templates that somebody has registered are prompts for every MCP client."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,21 @@ from tests.support import Daemon, events_of
 MAIL_AND_MEMO = ["mustache.mail", "mustache.memo"]
 
 both_eras = pytest.mark.parametrize("era", ERAS)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with Daemon(tmp_path_factory.mktemp("hub") / "home") as running:
+        yield running
+
+
+@pytest.fixture
+def daemon(running: Daemon) -> Iterator[Daemon]:
+    """A daemon without any templates."""
+    yield running
+    for page in events_of(running.home, "mustache.list_templates"):
+        for template in page["templates"]:
+            events_of(running.home, "mustache.delete_template", name=template["name"])
 
 
 def register(daemon: Daemon, name: str, template: str, **more: Any) -> None:

@@ -1,5 +1,6 @@
 """What all providers have in common. Knows none of them, and no cone."""
 
+import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,11 @@ from hubd.plugins.cone.handles import Role
 
 # The errors of these packages say what has happened.
 _SPEAKING: Final = ("anthropic", "openai", "httpx2")
+
+# They log requests: addresses out of a caller's environment, perhaps with a password in them, and
+# what was asked.
+for _indiscreet in (*_SPEAKING, "httpcore2"):
+    logging.getLogger(_indiscreet).setLevel(logging.WARNING)
 
 
 class Settings(BaseModel):
