@@ -15,6 +15,8 @@ from synapse.render.safe import clean
 YES = ("y", "yes", "true", "1")
 NO = ("n", "no", "false", "0")
 
+# A Ctrl-C in the moment before a wait begins does not end that wait: it is noticed after it.
+GLANCE_SECONDS = 0.25
 
 # What was typed ahead of a question, kept for the next one.
 _typed = b""
@@ -38,9 +40,10 @@ class _Terminal:
         sys.stderr.flush()
         while b"\n" not in _typed:
             left = self._deadline - time.monotonic()
-            wait = None if left == float("inf") else max(0.0, left)
-            if not select.select([0], [], [], wait)[0]:
+            if left <= 0:
                 raise TimeoutError
+            if not select.select([0], [], [], min(left, GLANCE_SECONDS))[0]:
+                continue
             more = os.read(0, 4096)
             if not more:
                 raise EOFError
