@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 CHUNK = 64 * 1024
 
+# A Ctrl-C in the moment before a wait begins does not end that wait: it is noticed after it.
+GLANCE_SECONDS = 0.25
+
 
 class UnixConnection:
     """One message a line."""
@@ -49,6 +52,8 @@ class UnixConnection:
             raise CommandError(f"{path} is not safe to use: {reason}", status=4)
         self._socket = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
         self._socket.settimeout(timeout)
+        # How long one wait may take; None for as long as it takes.
+        self._timeout = timeout
         # What was received: whole lines, and the beginning of the next.
         self._lines: list[bytes] = []
         self._partial: list[bytes] = []
@@ -60,20 +65,28 @@ class UnixConnection:
 
     def send(self, message: bytes) -> None:
         """Send one message."""
+        # A large one may take its time.
+        self._socket.settimeout(self._timeout)
         try:
             self._socket.sendall(message + b"\n")
         except ConnectionError:
             raise NoDaemon("the daemon closed the connection") from None
+        self.set_timeout(self._timeout)
 
     def receive(self) -> bytes:
         """The next message.
 
         Raises:
+            TimeoutError: It has not come in the time that was set.
             NoDaemon: The daemon went away in the middle of the call.
         """
         while not self._lines:
             try:
                 data = self._socket.recv(CHUNK)
+            except TimeoutError:
+                if self._timeout is None:
+                    continue
+                raise
             except ConnectionError:
                 data = b""
             if not data:
@@ -93,7 +106,8 @@ class UnixConnection:
 
     def set_timeout(self, seconds: float | None) -> None:
         """How long one wait may take."""
-        self._socket.settimeout(seconds)
+        self._timeout = seconds
+        self._socket.settimeout(GLANCE_SECONDS if seconds is None else seconds)
 
     def close(self) -> None:
         """Hang up."""

@@ -9,14 +9,12 @@ import sys
 import time
 from typing import Any
 
+from synapse.client import GLANCE_SECONDS
 from synapse.errors import CommandError
 from synapse.render.safe import clean
 
 YES = ("y", "yes", "true", "1")
 NO = ("n", "no", "false", "0")
-
-# A Ctrl-C in the moment before a wait begins does not end that wait: it is noticed after it.
-GLANCE_SECONDS = 0.25
 
 # What was typed ahead of a question, kept for the next one.
 _typed = b""

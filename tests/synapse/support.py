@@ -18,6 +18,24 @@ from tests.support import PATIENCE_SECONDS, environment
 # What the wheel installs as `synapse`; -P, because there it does not lie beside our modules.
 LAUNCHER = Path(__file__).parent.parent.parent / "synapse" / "launcher.py"
 SYNAPSE = (sys.executable, "-P", str(LAUNCHER))
+# A synapse to which SIGUSR1 is a Ctrl-C that comes between the interpreter's last look and a wait:
+# `interrupt_main` notes it, but wakes nobody.
+MISSES_SIGNALS = (
+    sys.executable,
+    "-c",
+    """
+import _thread, signal, sys, threading
+from synapse.main import main
+
+def interrupt():
+    signal.sigwait([signal.SIGUSR1])
+    _thread.interrupt_main()
+
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+threading.Thread(target=interrupt, daemon=True).start()
+sys.exit(main())
+""",
+)
 PLUGIN = ("--plugin", "tests.synapse.plugin_for_cli:Cli")
 LATER_PLUGIN = ("--plugin", "tests.synapse.plugin_for_cli:CliLater")
 
@@ -153,6 +171,10 @@ class Terminal:
     def type(self, text: str) -> None:
         """Press keys; character 3 is Ctrl-C, 4 the end of input."""
         os.write(self._master, text.encode())
+
+    def send_signal(self, number: int) -> None:
+        """Send the command a signal that no key stands for."""
+        self._process.send_signal(number)
 
     def finish(self) -> tuple[int, str]:
         """The exit status, and all that the terminal got."""

@@ -21,6 +21,7 @@ from tests.support import Daemon, environment
 from tests.synapse.plugin_for_cli import HOSTILE, TAME
 from tests.synapse.support import (
     LATER_PLUGIN,
+    MISSES_SIGNALS,
     PLUGIN,
     SYNAPSE,
     clean_environment,
@@ -395,18 +396,31 @@ def test_a_question_that_nobody_can_answer_ends_the_call(
     assert refusal(result, 1) == "nobody can answer 'Well?' here"
 
 
-def test_an_interrupt_ends_a_call_in_a_script(home: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "number"),
+    [
+        pytest.param(SYNAPSE, signal.SIGINT, id="while it waits"),
+        pytest.param(MISSES_SIGNALS, signal.SIGUSR1, id="just before it waits"),
+    ],
+)
+def test_an_interrupt_ends_a_call_in_a_script(
+    home: Path, program: tuple[str, ...], number: int
+) -> None:
     process = subprocess.Popen(
-        [*SYNAPSE, "cli", "slow", "--key", "script"],
+        [*program, "cli", "slow", "--key", "script"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=clean_environment(home),
     )
     with process:
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline()) == {"type": "step", "n": 0}
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=20)
+        try:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline()) == {"type": "step", "n": 0}
+            synapse("echo", "ping", home=home)  # which takes longer than to begin to wait
+            process.send_signal(number)
+            _, stderr = process.communicate(timeout=20)
+        finally:
+            process.kill()
     assert (process.returncode, stderr) == (130, b"")
 
 

@@ -1,23 +1,21 @@
 """The command line at a real pseudo-terminal: what a person sees, types and breaks off."""
 
 import json
-import os
 import re
-import subprocess
-import sys
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
-from tests.support import PATIENCE_SECONDS, Daemon
+from tests.support import Daemon
 from tests.synapse.plugin_for_cli import TAME
 from tests.synapse.support import (
+    MISSES_SIGNALS,
     PLUGIN,
     Terminal,
     at_terminal,
-    clean_environment,
     has_colour,
     synapse,
     without_own_sequences,
@@ -202,45 +200,11 @@ def test_ctrl_c_at_a_question_ends_the_call(home: Path) -> None:
     assert tell(home, "echo", "ping")["message"] == "pong"
 
 
-# `interrupt_main` is what a signal is that comes between the interpreter's last look and the wait:
-# noted, but waking nobody. The gate opens when the question is on the terminal.
-JUST_BEFORE_THE_WAIT = """
-import _thread, sys, threading
-from synapse.render import prompts
-
-def interrupt(gate):
-    gate.readline()
-    _thread.interrupt_main()
-
-threading.Thread(target=interrupt, args=(open(int(sys.argv[1])),), daemon=True).start()
-try:
-    prompts.ask({"type": "prompt", "message": "Well?"}, float("inf"))
-except KeyboardInterrupt:
-    sys.exit(130)
-"""
-
-
 def test_a_ctrl_c_just_before_a_question_begins_to_wait_is_not_missed(home: Path) -> None:
-    gate, opens = os.pipe()
-    with (
-        os.fdopen(gate),
-        os.fdopen(opens, "w") as opened,
-        subprocess.Popen(
-            [sys.executable, "-c", JUST_BEFORE_THE_WAIT, str(gate)],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=[gate],
-            env=clean_environment(home),
-        ) as asking,
-    ):
-        assert asking.stderr is not None
-        assert asking.stderr.read(len("Well?: ")) == b"Well?: "
-        opened.write("now\n")
-        opened.flush()
-        try:
-            assert asking.wait(PATIENCE_SECONDS) == 130
-        finally:
-            asking.kill()
+    with Terminal("cli", "ask", "--kind", "prompt", home=home, program=MISSES_SIGNALS) as terminal:
+        terminal.until("Well?: ")
+        terminal.send_signal(signal.SIGUSR1)
+        assert terminal.finish()[0] == 130
 
 
 @pytest.mark.parametrize("end", ["done", "fail", "interrupt", "timeout"])
