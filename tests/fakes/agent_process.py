@@ -59,6 +59,8 @@ def agent_environment(directory: Path, api_url: str = NOWHERE) -> dict[str, str]
         "DISABLE_TELEMETRY": "1",
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_ERROR_REPORTING": "1",
+        # Compiling code that runs once is a quarter of what a start of `claude` costs.
+        "BUN_JSC_useJIT": "0",
     }
 
 
