@@ -193,7 +193,7 @@ def _leave_the_terminal() -> None:
     os.close(nowhere)
 
 
-class _McpSettings(BaseModel):
+class _McpSettings(BaseModel, defer_build=True):
     """The section `mcp` of the configuration file."""
 
     # Some clients take no dots in the name of a tool.

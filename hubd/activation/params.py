@@ -13,7 +13,7 @@ TreeId = Annotated[
 ]
 
 
-class Position(BaseModel):
+class Position(BaseModel, defer_build=True):
     """A place in a tree."""
 
     tree_id: str

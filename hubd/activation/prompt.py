@@ -1,11 +1,9 @@
 """Prompts an activation offers: named texts with blanks, for people to choose in their client."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True)
-class PromptArgument:
+class PromptArgument(NamedTuple):
     """One blank."""
 
     name: str
@@ -13,8 +11,7 @@ class PromptArgument:
     required: bool = False
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(NamedTuple):
     """One prompt; its name is unique within its activation."""
 
     name: str
@@ -22,8 +19,7 @@ class Prompt:
     arguments: tuple[PromptArgument, ...] = ()
 
 
-@dataclass(frozen=True)
-class PromptMessage:
+class PromptMessage(NamedTuple):
     """One message of a prompt whose blanks are filled."""
 
     role: Literal["user", "assistant"]

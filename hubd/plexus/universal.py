@@ -32,7 +32,7 @@ class Hash(Event):
     value: str
 
 
-class HandleOrigin(BaseModel):
+class HandleOrigin(BaseModel, defer_build=True):
     """Who owns a handle."""
 
     plugin_id: str

@@ -4,8 +4,7 @@ Keeps track of subscription ids; knows neither sockets nor tasks, so the Unix so
 WebSocket share it and tests need neither.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -13,15 +12,13 @@ from hubd.wire import jsonrpc
 from hubd.wire.jsonrpc import INVALID_PARAMS, PARSE_ERROR, Malformed, Request
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """Send this frame."""
 
     frame: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """Start a call; its items go out under this subscription, after the reply."""
 
     subscription: int
@@ -31,16 +28,14 @@ class Start:
     reply: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(NamedTuple):
     """Cancel a subscription and say whether there was one."""
 
     subscription: int
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Hand an answer to the method that asked, and say whether it fitted."""
 
     request_id: str

@@ -5,9 +5,8 @@ encoded once, where it is made, and spliced into every frame that carries it.
 """
 
 import time
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hubd.wire.jsonrpc import dump
 
@@ -51,8 +50,7 @@ class Stamp:
         return b"%b%d}" % (self._head, int(time.time()))
 
 
-@dataclass(slots=True)
-class Data:
+class Data(NamedTuple):
     """One event of the method. Its type is a method path, which needs no escaping."""
 
     metadata: bytes
@@ -68,8 +66,7 @@ class Data:
         )
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(NamedTuple):
     """How far a long method is; `percentage` runs from 0 to 100."""
 
     metadata: bytes
@@ -84,8 +81,7 @@ class Progress:
         return _encode("progress", self.metadata, fields)
 
 
-@dataclass(slots=True)
-class Guidance:
+class Guidance(NamedTuple):
     """What the caller can do about the error that follows."""
 
     metadata: bytes
@@ -103,8 +99,7 @@ class Guidance:
         return _encode("guidance", self.metadata, fields)
 
 
-@dataclass(slots=True)
-class Error:
+class Error(NamedTuple):
     """The call failed."""
 
     metadata: bytes
@@ -118,8 +113,7 @@ class Error:
         return _encode("error", self.metadata, fields)
 
 
-@dataclass(slots=True)
-class Request:
+class Request(NamedTuple):
     """A question to the caller; the answer comes by `respond`."""
 
     metadata: bytes
@@ -137,8 +131,7 @@ class Request:
         return _encode("request", self.metadata, fields)
 
 
-@dataclass(slots=True)
-class Done:
+class Done(NamedTuple):
     """The last item of every stream."""
 
     metadata: bytes

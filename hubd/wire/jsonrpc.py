@@ -7,8 +7,7 @@ frame goes out as bytes without any framing.
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -30,8 +29,7 @@ class Malformed(Exception):
         self.request_id = request_id
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request. A notification (no id at all) has `wants_reply` false."""
 
     id: Id

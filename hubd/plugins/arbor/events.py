@@ -21,21 +21,21 @@ class SparseEvent(Event):
     )
 
 
-class TextData(BaseModel):
+class TextData(BaseModel, defer_build=True):
     """A node that holds text."""
 
     type: Literal["text"]
     content: str
 
 
-class ExternalData(BaseModel):
+class ExternalData(BaseModel, defer_build=True):
     """A node that points at what a plugin owns."""
 
     type: Literal["external"]
     handle: AnyHandle
 
 
-class NodeInfo(BaseModel):
+class NodeInfo(BaseModel, defer_build=True):
     """One node. It never changes, but for its label."""
 
     id: str
@@ -49,7 +49,7 @@ class NodeInfo(BaseModel):
     created_at: int
 
 
-class SkeletonNode(BaseModel):
+class SkeletonNode(BaseModel, defer_build=True):
     """One node without its content."""
 
     id: str
@@ -60,7 +60,7 @@ class SkeletonNode(BaseModel):
     label: str | None = None
 
 
-class TreeInfo(BaseModel):
+class TreeInfo(BaseModel, defer_build=True):
     """One tree. `state_since` is when its state began, in seconds."""
 
     tree_id: str
@@ -152,7 +152,7 @@ class TreeReleased(Event):
     owner_count: int = Field(description="Those of this owner")
 
 
-class LifeStep(BaseModel):
+class LifeStep(BaseModel, defer_build=True):
     """One step in the life of a tree."""
 
     step: str
@@ -200,7 +200,7 @@ class CleanupDone(Event):
     dry_run: bool
 
 
-class RenderedNode(BaseModel):
+class RenderedNode(BaseModel, defer_build=True):
     """One line of a rendering."""
 
     id: str

@@ -30,7 +30,7 @@ State = Literal["active", "scheduled", "archived", "purged"]
 log = logging.getLogger("hubd.arbor")
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, defer_build=True):
     """How long trees that nobody holds are kept, and how often that is looked at."""
 
     scheduled_days: float = Field(7, ge=0)

@@ -20,7 +20,7 @@ INSTALL: Final = (
 Name = Literal["claude", "offline"]
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, defer_build=True):
     """How claudecode works."""
 
     engine: Literal["auto", "claude", "offline"] = "auto"

@@ -22,7 +22,7 @@ StatusName = Literal[
 ]
 
 
-class SessionInfo(BaseModel):
+class SessionInfo(BaseModel, defer_build=True):
     """One session."""
 
     id: str
@@ -77,7 +77,7 @@ class Started(Event):
     engine: str
 
 
-class StreamInfo(BaseModel):
+class StreamInfo(BaseModel, defer_build=True):
     """The log of one chat."""
 
     stream_id: str
@@ -106,7 +106,7 @@ class Cancelled(Event):
     status: StatusName
 
 
-class EventRecord(BaseModel):
+class EventRecord(BaseModel, defer_build=True):
     """A durable event with its place in the stream."""
 
     seq: int
@@ -144,7 +144,7 @@ class LiveEvent(Event, tag="live"):
     event: dict[str, Any]
 
 
-class ConsumerInfo(BaseModel):
+class ConsumerInfo(BaseModel, defer_build=True):
     """A named reader of a stream."""
 
     consumer: str
@@ -217,7 +217,7 @@ class TreeOf(Event, tag="ok"):
     head: str
 
 
-class Branch(BaseModel):
+class Branch(BaseModel, defer_build=True):
     """A way the conversation went on below a node."""
 
     node_id: str
@@ -259,7 +259,7 @@ class Block(Event):
     data: dict[str, Any]
 
 
-class NativeSessionInfo(BaseModel):
+class NativeSessionInfo(BaseModel, defer_build=True):
     """One of Claude's own sessions."""
 
     session_id: str
@@ -298,7 +298,7 @@ class Exported(Event):
     messages: int
 
 
-class UsageRow(BaseModel):
+class UsageRow(BaseModel, defer_build=True):
     """What the turns of a session have cost."""
 
     session_id: str

@@ -7,8 +7,7 @@ lines mean together; that is accumulator.py.
 """
 
 import re
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json, to_json
 
@@ -16,8 +15,7 @@ from pydantic_core import from_json, to_json
 EXCERPT_CHARS: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Init:
+class Init(NamedTuple):
     """`system/init`: the session, the model and the tools. Comes again for every turn."""
 
     session_id: str
@@ -27,8 +25,7 @@ class Init:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEvent:
+class StreamEvent(NamedTuple):
     """One event of the API's stream, passed on because partial messages are on."""
 
     event_type: str
@@ -39,8 +36,7 @@ class StreamEvent:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class AssistantLine:
+class AssistantLine(NamedTuple):
     """Whole blocks of an assistant message: usually one block, and several lines per message."""
 
     message_id: str
@@ -55,8 +51,7 @@ class AssistantLine:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class UserLine:
+class UserLine(NamedTuple):
     """Tool results, or what the user or the program itself said to the model."""
 
     blocks: tuple[dict[str, Any], ...]
@@ -65,8 +60,7 @@ class UserLine:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ResultLine:
+class ResultLine(NamedTuple):
     """How a turn ended. `subtype` alone does not tell: an API error is a "success" too."""
 
     subtype: str | None
@@ -81,8 +75,7 @@ class ResultLine:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ControlRequest:
+class ControlRequest(NamedTuple):
     """The program asks its driver for something, such as a permission, and waits."""
 
     request_id: str
@@ -91,8 +84,7 @@ class ControlRequest:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ControlResponse:
+class ControlResponse(NamedTuple):
     """The program's answer to a request of its driver."""
 
     request_id: str
@@ -101,16 +93,14 @@ class ControlResponse:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
+class Other(NamedTuple):
     """Everything else, whole. `event_type` is the type, with the subtype after a slash."""
 
     event_type: str
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(NamedTuple):
     """A line that is not a JSON object."""
 
     reason: str

@@ -8,7 +8,7 @@ from hubd.activation.params import Position
 from hubd.plugins.cone.handles import MessageRef, Role
 
 
-class ConeInfo(BaseModel):
+class ConeInfo(BaseModel, defer_build=True):
     """One cone."""
 
     cone_id: str
@@ -65,7 +65,7 @@ class HeadSet(Event):
     head: Position
 
 
-class Usage(BaseModel):
+class Usage(BaseModel, defer_build=True):
     """What an answer has cost, as far as the provider says."""
 
     input_tokens: int | None
@@ -117,7 +117,7 @@ class Exported(Event):
     text: str
 
 
-class ProviderInfo(BaseModel):
+class ProviderInfo(BaseModel, defer_build=True):
     """One provider of language models."""
 
     provider: str

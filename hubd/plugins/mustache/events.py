@@ -43,7 +43,7 @@ class TemplateData(Event, tag="template"):
     handle: TemplateRef
 
 
-class TemplateEntry(BaseModel):
+class TemplateEntry(BaseModel, defer_build=True):
     """A template in a list."""
 
     name: str

@@ -22,7 +22,7 @@ from hubd.plugins.claudecode.facts import (
     Skipped,
     ToolResult,
 )
-from hubd.plugins.claudecode.messages import Message, StreamEvent, read_line
+from hubd.plugins.claudecode.messages import Broken, Message, StreamEvent, read_line
 from tests.plugins.claudecode.test_accumulator import (
     LINES,
     NAMES,
@@ -247,7 +247,7 @@ def test_damaged_repeated_and_lost_lines_never_break_the_promises(
     assert_blocks_are_finished_once(facts)
     held = Counter(id(getattr(fact, "raw", None)) for fact in facts)
     for message in messages:
-        if not isinstance(message, StreamEvent) and hasattr(message, "raw"):
+        if not isinstance(message, StreamEvent | Broken):
             assert held[id(message.raw)]
 
 

@@ -28,7 +28,7 @@ for _indiscreet in (*_SPEAKING, "httpcore2"):
     logging.getLogger(_indiscreet).setLevel(logging.WARNING)
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, defer_build=True):
     """How cone works."""
 
     # The model of cones that name none.
