@@ -1,5 +1,6 @@
 """mustache: templates by name, filled with data and with what handles point at; prompts of them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,24 @@ async def test_a_name_that_is_not_there_is_answered_with_the_nearest(hub: Hub) -
         assert error["guidance"]["suggestion"] == "Did you mean greeting?"
         error = await call_error(hub, f"mustache.{method}", name="ü b")
         assert error["guidance"]["suggestion"] == "mustache.list_templates lists those there are"
+
+
+async def test_looking_for_the_nearest_of_many_names_holds_up_nobody_else(hub: Hub) -> None:
+    for number in range(300):
+        await register(hub, f"{number:a>100}", "x")
+    ended: list[str] = []
+
+    async def miss() -> None:
+        error = await call_error(hub, "mustache.get_template", name="a" * 100)
+        assert error["code"] == "not_found"
+        ended.append("nearest")
+
+    async def other() -> None:
+        await call_events(hub, "echo.once", message="x")
+        ended.append("other")
+
+    await asyncio.gather(miss(), other())
+    assert ended == ["other", "nearest"]
 
 
 async def test_templates_are_listed_by_name(hub: Hub) -> None:

@@ -196,11 +196,13 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
 
     async def _missing(self, name: str) -> NotFound:
         names = await store.names(self.db, MAX_COMPARED)
-        close = get_close_matches(name, names, n=1)
+        # In a thread: long names take seconds.
+        nearest = await asyncio.to_thread(get_close_matches, name, names, NEAREST, 0.0)
+        close = get_close_matches(name, nearest, n=1)
         return NotFound(
             f"there is no template '{name}'",
             suggestion=f"Did you mean {close[0]}?" if close else LISTED_BY,
-            available=get_close_matches(name, names, n=NEAREST, cutoff=0.0),
+            available=nearest,
         )
 
     async def _partials(self, template: Template) -> dict[str, Template]:
