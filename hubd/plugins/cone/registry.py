@@ -9,7 +9,7 @@ from hubd.plugins.cone import events
 from hubd.plugins.cone.base import ConeBase
 from hubd.plugins.cone.handles import VERSION
 from hubd.plugins.cone.providers.choice import NAMES, reach
-from hubd.plugins.cone.providers.provider import Provider
+from hubd.plugins.cone.providers.provider import Provider, well_formed
 
 # A provider that needs longer to list its models is listed without them.
 LIST_SECONDS: Final = 5.0
@@ -48,4 +48,4 @@ async def _listed(known: Provider) -> events.ProviderInfo:
 
 
 def _model_id(name: str, model: str) -> str:
-    return model if model == name else f"{name}/{model}"
+    return model if model == name else f"{name}/{well_formed(model)}"

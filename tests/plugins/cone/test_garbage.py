@@ -147,6 +147,16 @@ async def test_a_server_that_lists_no_models_does_not_spoil_the_list_of_the_othe
     assert "cannot be read" in listed[provider]["note"]
 
 
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_halves_of_characters_in_the_name_of_a_model_are_replaced(
+    hub: Hub, server: Canned, provider: str
+) -> None:
+    server.content_type = "application/json"
+    server.events = [json.dumps({"data": [{"id": f"a{FIRST}"}, {"id": "b"}]})]
+    listed = {entry["provider"]: entry for entry in (await only(hub, "cone.registry"))["providers"]}
+    assert listed[provider]["models"] == [f"{provider}/a\ufffd", f"{provider}/b"]
+
+
 @pytest.mark.parametrize(
     ("provider", "events"),
     [
