@@ -44,7 +44,7 @@ async def said(db: Database, host: Host, place: Place) -> AsyncGenerator[Said, N
 def _resolved(node: Node, answer: Resolved | HubError) -> Said:
     if isinstance(answer, HubError):
         return Said(node, "user", f"[External reference: {node.handle}]")
-    role: Any = answer.data.get("role")
+    role: Any = _text(answer.data.get("role"))
     return Said(
         node,
         # What nobody said in a conversation is told to the model by the user.

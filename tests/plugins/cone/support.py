@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from hubd.activation import Activation, Event, Handle, method, resolver
 from hubd.plexus.hub import Hub
 from hubd.plugins.arbor.activation import Arbor
 from hubd.plugins.cone.activation import Cone
@@ -61,3 +62,28 @@ async def tree_of(hub: Hub, name: str) -> str:
 def answer(events: list[dict[str, Any]]) -> str:
     """The text of a chat's answer, put together from its pieces."""
     return "".join(event["content"] for event in events if event["type"] == "chat_content")
+
+
+class MemberRef(Handle, method="member", kind="document", summary="{text}"):
+    """Points at one member."""
+
+    name: str
+
+
+class Member(Event):
+    role: list[str]
+    text: str
+
+
+class Team(Activation, namespace="team", version="1.0.0"):
+    """People, who have roles that are none in a conversation."""
+
+    @method
+    async def member(self, name: str) -> AsyncIterator[Member]:
+        """Look at one."""
+        yield Member(role=["lead"], text=name)
+
+    @resolver
+    async def found(self, ref: MemberRef) -> AsyncIterator[Member]:
+        """Look at one again."""
+        yield Member(role=["lead"], text=ref.name)

@@ -10,6 +10,7 @@ import pytest
 from hubd.activation import Conflict, ExecutionError
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
+from hubd.plugins.arbor.activation import Arbor
 from hubd.plugins.cone import conversation as chatting
 from hubd.plugins.cone import exchange, store
 from hubd.plugins.cone.activation import Cone
@@ -17,6 +18,7 @@ from hubd.plugins.cone.providers import offline
 from hubd.plugins.cone.providers.provider import Ending, Message, Settings
 from hubd.wire.item import Item
 from tests.plugins.cone.support import (
+    Team,
     answer,
     cones,
     conversation,
@@ -25,7 +27,14 @@ from tests.plugins.cone.support import (
     only,
     tree_of,
 )
-from tests.support import PATIENCE_SECONDS, Collector, call_error, call_events, call_items
+from tests.support import (
+    PATIENCE_SECONDS,
+    Collector,
+    call_error,
+    call_events,
+    call_items,
+    hub_with,
+)
 
 
 @pytest.fixture
@@ -158,6 +167,15 @@ async def test_texts_and_handles_of_other_plugins_on_the_path_are_told(
         ("user", "[External reference: echo@2.0.0::once:x]"),
         ("user", "Well?"),
     ]
+
+
+async def test_what_a_handle_points_at_may_have_a_role_of_any_shape(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, Arbor(), Cone(), Team()) as hub:
+        await only(hub, "cone.create", name="c")
+        where = {"tree_id": await tree_of(hub, "c"), "handle": "team@1.0.0::member:Ann"}
+        node = await only(hub, "arbor.node_create_external", **where)
+        await only(hub, "cone.set_head", identifier="c", node_id=node["node_id"])
+        assert await conversation(hub, "c") == [("user", "Ann")]
 
 
 async def test_a_message_of_another_cone_keeps_its_role(hub: Hub, scripted: Scripted) -> None:
