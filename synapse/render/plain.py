@@ -106,9 +106,10 @@ class Raw(Lines):
 
     def event(self, content: Any) -> None:
         """The text, or the event as JSON."""
+        content = pick(content, self._fields) if self._fields else content
         text = text_of(content)
         if text is None:
-            super().event(content)
+            self._line(content)
         else:
             text = clean(text) if sys.stdout.isatty() else text
             sys.stdout.write(text if text.endswith("\n") else text + "\n")

@@ -173,6 +173,17 @@ def test_fields_pick_what_was_asked_for(home: Path, fields: str, expected: objec
     assert lines(result.stdout) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [("handle", "echo@1.0.0::once:hi\n"), ("count", '{"count":1}\n'), ("message,count", "hi\n")],
+)
+def test_raw_is_the_text_of_the_fields_that_were_asked_for(
+    home: Path, fields: str, expected: str
+) -> None:
+    words = ("echo", "once", "--message", "hi", "-o", "raw", "--fields", fields)
+    assert synapse(*words, home=home).stdout == expected
+
+
 def test_a_table_can_be_asked_for_in_a_pipe(home: Path) -> None:
     result = synapse("solar", "observe", "-o", "table", "--fields", "name,moons", home=home)
     header, mercury, *_ = result.stdout.splitlines()
