@@ -102,18 +102,48 @@ class Document(Lines):
 
 
 class Raw(Lines):
-    """The text of each event as it is, for events that have one."""
+    """The text of each event as it is, for events that have one; pieces of a text join up.
+
+    A piece says by `offset` where in its text it begins.
+    """
+
+    def __init__(self, fields: list[str] | None = None) -> None:
+        super().__init__(fields)
+        # Set while a piece has not ended its line.
+        self._in_text = False
 
     def event(self, content: Any) -> None:
         """The text, or the event as JSON."""
+        placed = isinstance(content, dict) and "offset" in content
         content = pick(content, self._fields) if self._fields else content
         text = text_of(content)
+        if text is None or not placed:
+            self._end_line()
         if text is None:
             self._line(content)
+            return
+        text = clean(text) if sys.stdout.isatty() else text
+        if placed:
+            sys.stdout.write(text)
+            self._in_text = not text.endswith("\n") if text else self._in_text
         else:
-            text = clean(text) if sys.stdout.isatty() else text
             sys.stdout.write(text if text.endswith("\n") else text + "\n")
-            sys.stdout.flush()
+        sys.stdout.flush()
+
+    def pause(self) -> None:
+        """A question begins on a line of its own."""
+        self._end_line()
+        super().pause()
+
+    def close(self) -> None:
+        """End the line."""
+        self._end_line()
+        super().close()
+
+    def _end_line(self) -> None:
+        if self._in_text:
+            sys.stdout.write("\n")
+            self._in_text = False
 
 
 def progress_line(message: str, percentage: float | None) -> None:

@@ -184,6 +184,12 @@ def test_raw_is_the_text_of_the_fields_that_were_asked_for(
     assert synapse(*words, home=home).stdout == expected
 
 
+@pytest.mark.parametrize("more", [(), ("--fields", "content")])
+def test_raw_joins_the_pieces_of_a_text(home: Path, more: tuple[str, ...]) -> None:
+    result = synapse("cli", "pieces", "-o", "raw", *more, home=home)
+    assert result.stdout.splitlines()[:2] == ["Well?", "Half and half"]
+
+
 def test_a_table_can_be_asked_for_in_a_pipe(home: Path) -> None:
     result = synapse("solar", "observe", "-o", "table", "--fields", "name,moons", home=home)
     header, mercury, *_ = result.stdout.splitlines()
