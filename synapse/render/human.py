@@ -266,8 +266,15 @@ class Picked:
         """Not looked at."""
 
     def event(self, content: Any) -> None:
-        """The fields that were asked for."""
-        self._view.event(pick(content, self._fields))
+        """The fields that were asked for: of the event, or else of the rows it stands for."""
+        names = {field.partition(".")[0] for field in self._fields}
+        rows = [content]
+        if isinstance(self._view, Rows) and isinstance(content, dict) and names - content.keys():
+            rows = rows_of(content)
+        for row in rows:
+            self._view.event(pick(row, self._fields))
+        if not rows:
+            self._view.event(content)
 
     def progress(self, message: str, percentage: float | None) -> None:
         """As the view does."""

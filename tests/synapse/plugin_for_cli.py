@@ -27,6 +27,12 @@ class Row(Event):
     about: str
 
 
+class Page(Event):
+    """Some rows."""
+
+    rows: list[Row]
+
+
 class Pet(Event):
     pet: str
 
@@ -243,6 +249,11 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
         for number in range(count):
             about = f"row {number} 汉字 🎉 " + "long " * 30
             yield Row(name=f"name-{number}", size=number * 1000, about=about)
+
+    @method(render="table", read_only=True)
+    async def pages(self, count: int = 3) -> AsyncIterator[Page]:
+        """A table whose rows come in one event."""
+        yield Page(rows=[Row(name=f"name-{n}", size=n, about="long " * 30) for n in range(count)])
 
     @method(streaming=False, render="text")
     async def words(self, text: str = "plain words") -> AsyncIterator[Note]:
