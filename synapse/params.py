@@ -202,8 +202,8 @@ class _Parser(Schemas):
         more = other_parts(variant)
         if more is None:
             return None
-        # Only where the values have parts does a dot in a key stand for one.
-        if any(end.get("type") == "object" for end in self.variants(more)):
+        # Only where the values may have parts does a dot in a key stand for one.
+        if any(map(may_be_object, self.variants(more))):
             return head, rest, more
         return path, "", more
 
