@@ -67,7 +67,10 @@ class Exchange:
             self._length += len(piece)
             # What is too long is not even shown.
             if self._length > MAX_ANSWER:
-                raise ExecutionError(f"the answer is longer than {MAX_ANSWER} characters")
+                raise ExecutionError(
+                    f"the answer is longer than {MAX_ANSWER} characters",
+                    suggestion="Ask for less at a time",
+                )
             self._pieces.append(well_formed(piece))
             self._changed.set()
 

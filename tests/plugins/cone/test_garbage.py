@@ -214,6 +214,8 @@ async def test_a_piece_that_is_too_long_is_not_shown(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(exchange, "MAX_ANSWER", 10)
     talking = exchange.Exchange()
     talking.add("x" * 6)
-    with pytest.raises(ExecutionError):
+    with pytest.raises(ExecutionError) as refused:
         talking.add("y" * 6)
+    # There is no more about it in the log.
+    assert refused.value.suggestion == "Ask for less at a time"
     assert talking.answer == "x" * 6
