@@ -110,7 +110,11 @@ def method_help(cache: Cache, path: str, name: str) -> str:
     lines = [f"{path}.{name} - {schema['description']}"]
     if schema.get("long_description"):
         lines += ["", schema["long_description"]]
-    rows = [_parameter_row(schema["params"], entry) for entry in _parameters(schema["params"])]
+    aliases = schema.get("annotations", {}).get("aliases", {})
+    rows = [
+        _parameter_row(schema["params"], entry, aliases.get(entry, []))
+        for entry in _parameters(schema["params"])
+    ]
     lines += _section("Parameters:", rows)
     returned = returns_name(schema["returns"])
     lines += ["", f"Returns: {f'Stream[{returned}]' if schema['streaming'] else returned}"]
@@ -141,7 +145,7 @@ def _parameters(params: dict[str, Any]) -> list[str]:
     return sorted(params.get("properties", {}), key=lambda name: name not in required)
 
 
-def _parameter_row(params: dict[str, Any], name: str) -> tuple[str, str]:
+def _parameter_row(params: dict[str, Any], name: str, aliases: list[str]) -> tuple[str, str]:
     schema = params["properties"][name]
     kind = type_name(schema, params)
     flag = f"--{shown(name)}/--no-{shown(name)}" if kind == "boolean" else f"--{shown(name)} {kind}"
@@ -154,6 +158,8 @@ def _parameter_row(params: dict[str, Any], name: str) -> tuple[str, str]:
         text = f"{text} (give one of {flags})".strip()
     elif schema.get("default") not in (None, ""):
         text = f"{text} (default: {schema['default']})".strip()
+    if aliases:
+        text = f"{text} (also {', '.join(f'--{shown(alias)}' for alias in aliases)})".strip()
     return flag, text
 
 

@@ -172,3 +172,9 @@ def test_the_version_is_shown_without_a_hub(tmp_path: Path) -> None:
     result = synapse("--version", "--no-autostart", home=tmp_path / "none")
     assert (result.returncode, result.stdout) == (0, f"synapse {__version__}\n")
     assert not (tmp_path / "none").exists()
+
+
+def test_the_other_names_of_a_parameter_are_told(home: Path) -> None:
+    printed = synapse("cone", "chat", "--help", home=home).stdout
+    [line] = [line for line in printed.splitlines() if line.startswith("  --identifier ")]
+    assert line.endswith("(required) (also --name)")
