@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
+from string import Formatter
 from typing import Any, Final
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from hubd.activation.event import Encoded
 from hubd.activation.handle import ORIGIN
@@ -137,12 +138,24 @@ def _too_slow(handle: object) -> Timeout:
     return Timeout(f"{handle} took longer than {RESOLVE_TIMEOUT_SECONDS:.0f} s")
 
 
+class _Format(Formatter):
+    """Lists and objects are written as everywhere else, in JSON."""
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        if isinstance(value, dict | list):
+            value = to_json(value, fallback=str).decode()
+        return super().format_field(value, format_spec)
+
+
+_FORMAT: Final = _Format()
+
+
 def _summary(template: str, data: Mapping[str, Any], handle: WireHandle) -> str:
     """One line about the data, by the handle type's own format."""
     if not template:
         return str(handle)
     try:
-        line = " ".join(template.format_map(data).split())
+        line = " ".join(_FORMAT.vformat(template, (), data).split())
     except (KeyError, IndexError, ValueError, AttributeError, TypeError):
         log.warning("the summary %r of %s does not fit its data", template, handle)
         return str(handle)

@@ -25,6 +25,12 @@ class Ref(Handle, method="make", kind="message", summary="{text} ({missing})"):
     how: str
 
 
+class ListRef(Handle, method="list_of", kind="document", summary="{text} {more}"):
+    """Points at a list."""
+
+    of: str
+
+
 class Made(Event):
     text: str
     ref: Ref | None = None
@@ -56,6 +62,16 @@ class Inner(Activation, namespace="inner", version="1.4.2"):
             return
         for _ in range({"nothing": 0, "many": 3}.get(ref.how, 1)):
             yield Made(text=ref.how)
+
+    @method
+    async def list_of(self, of: str) -> AsyncIterator[Made]:
+        """Make a list."""
+        yield Made(text=of, more=[{"it's": of}, True, None])
+
+    @resolver
+    async def listed(self, ref: ListRef) -> AsyncIterator[Made]:
+        """Resolve to a list."""
+        yield Made(text=ref.of, more=[{"it's": ref.of}, True, None])
 
 
 class Outer(Activation, namespace="outer", version="1.0.0"):
@@ -186,6 +202,12 @@ async def test_a_resolver_that_never_answers_is_a_timeout(
     monkeypatch.setattr(resolving, "RESOLVE_TIMEOUT_SECONDS", 0.01)
     handle = "outer.inner@1.0.0::make:hang"
     assert (await call_error(nested, "plexus.resolve_handle", handle=handle))["code"] == "timeout"
+
+
+async def test_lists_and_objects_in_a_summary_are_json(nested: Hub) -> None:
+    handle = "outer.inner@1.0.0::list_of:a"
+    [resolved] = await call_events(nested, "plexus.resolve_handle", handle=handle)
+    assert resolved["summary"] == """a [{"it's":"a"},true,null]"""
 
 
 async def test_a_summary_that_does_not_fit_its_data_is_the_handle_itself(nested: Hub) -> None:
