@@ -134,7 +134,9 @@ class Plexus(Activation, version="1.0.0"):
         node_id: UUID | None = None,
         lanes: list[Literal["main", "events"]] | None = None,
     ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle | Encoded]:
-        """Resolve every handle of a tree, or of the path to one of its nodes, in order.
+        """Resolve every handle of a tree, or of the path to one of its nodes.
+
+        Those of a path come in its order; of a tree every parent's before its children's.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.

@@ -61,7 +61,9 @@ class Contexts(ArborBase, version=VERSION):
     async def context_get_handles(
         self, tree_id: TreeId, node_id: UUID | None = None, lanes: Lanes = None
     ) -> AsyncIterator[events.ContextHandles | Encoded]:
-        """List the handles of a tree, or of the path to one of its nodes, in order, in pages.
+        """List the handles of a tree, or of the path to one of its nodes, in pages.
+
+        Those of a path come in its order; of a tree every parent's before its children's.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.

@@ -334,7 +334,7 @@ class ContextLeaves(Event):
 
 
 class ContextHandles(Event):
-    """Handles in the order of the tree, or of a path."""
+    """Handles, every parent's before its children's; those of a path in its order."""
 
     tree_id: str
     handles: list[AnyHandle]

@@ -30,7 +30,7 @@ class ConeCreated(Event):
 
 
 class ConeData(Event):
-    """One cone, with what its model is told before everything else."""
+    """One cone, with the system prompt it was made with: told wherever that is on its path."""
 
     cone: ConeInfo
     system_prompt: str | None
