@@ -40,9 +40,9 @@ class Reply:
         self._writer.write(_head(status, known) + body)
         await self._writer.drain()
 
-    async def send_bytes(self, body: bytes, content_type: str) -> None:
+    async def send_bytes(self, body: bytes, content_type: str, **headers: str) -> None:
         """Send an answer as it is."""
-        known = {"Content-Type": content_type, "Content-Length": str(len(body))}
+        known = {"Content-Type": content_type, "Content-Length": str(len(body)), **headers}
         self._writer.write(_head(200, known) + body)
         await self._writer.drain()
 

@@ -1,5 +1,6 @@
 """Servers that are like no provider: whatever they send, a caller is told in words."""
 
+import gzip
 import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hubd.activation import ExecutionError
 from hubd.plexus.hub import Hub
 from hubd.plugins.cone import exchange
+from hubd.plugins.cone.providers import bounded
 from tests.fakes.http import HttpRequest, HttpServer, Reply
 from tests.plugins.cone.support import (
     PROVIDER_VARIABLES,
@@ -32,11 +34,12 @@ class Canned(HttpServer):
     def __init__(self) -> None:
         super().__init__()
         self.content_type = "text/event-stream"
+        self.headers: dict[str, str] = {}
         self.events: Sequence[str | bytes] = ()
 
     async def answer(self, request: HttpRequest, reply: Reply) -> None:
         body = b"".join(each if isinstance(each, bytes) else each.encode() for each in self.events)
-        await reply.send_bytes(body, self.content_type)
+        await reply.send_bytes(body, self.content_type, **self.headers)
 
 
 @pytest.fixture
@@ -155,6 +158,34 @@ async def test_halves_of_characters_in_the_name_of_a_model_are_replaced(
     server.events = [json.dumps({"data": [{"id": f"a{FIRST}"}, {"id": "b"}]})]
     listed = {entry["provider"]: entry for entry in (await only(hub, "cone.registry"))["providers"]}
     assert listed[provider]["models"] == [f"{provider}/a\ufffd", f"{provider}/b"]
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    "events", [["data: ", "x" * 2000], ["data: x\n" * 300]], ids=["a line", "an event"]
+)
+async def test_what_does_not_end_is_not_gathered_for_ever(
+    hub: Hub,
+    server: Canned,
+    events: list[str],
+    provider: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounded, "MAX_RESPONSE", 1000)
+    server.events = events
+    error = await call_error(hub, "cone.chat", identifier=provider, prompt="hello")
+    assert error["message"] == "the server has sent more than 1000 bytes"
+    server.content_type = "application/json"
+    listed = {entry["provider"]: entry for entry in (await only(hub, "cone.registry"))["providers"]}
+    assert listed[provider]["note"] == "the server has sent more than 1000 bytes"
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_what_is_compressed_is_not_taken(hub: Hub, server: Canned, provider: str) -> None:
+    server.headers = {"Content-Encoding": "gzip"}
+    server.events = [gzip.compress(b"data: " + b"x" * 100_000)]
+    error = await call_error(hub, "cone.chat", identifier=provider, prompt="hello")
+    assert error["message"].startswith("the server compresses its answer (gzip)")
 
 
 @pytest.mark.parametrize(

@@ -83,9 +83,12 @@ class Anthropic:
 
     def _client(self) -> "AsyncAnthropic":
         """In a thread: the SDK takes a second to import, and certificates take a while to read."""
-        from anthropic import AsyncAnthropic
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
+
+        from hubd.plugins.cone.providers import bounded
 
         return AsyncAnthropic(
+            http_client=DefaultAsyncHttpxClient(**bounded.OPTIONS),
             api_key=self._key,
             auth_token=self._token,
             base_url=self._base_url,

@@ -87,9 +87,12 @@ class OpenAI:
 
     def _client(self) -> "AsyncOpenAI":
         """In a thread: the SDK takes a while to import, and so do certificates to be read."""
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+        from hubd.plugins.cone.providers import bounded
 
         return AsyncOpenAI(
+            http_client=DefaultAsyncHttpxClient(**bounded.OPTIONS),
             api_key=self._key or NO_KEY,
             base_url=self._base_url or ADDRESS,
             max_retries=self._settings.retries,

@@ -102,6 +102,8 @@ def failures(provider: str, secret: str | None, key_variable: str) -> Iterator[N
     except HubError:
         raise
     except Exception as error:
+        if isinstance(error.__cause__, HubError):
+            raise error.__cause__ from error
         raise failure(provider, error, secret, key_variable) from error
 
 
