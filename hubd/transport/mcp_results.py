@@ -4,6 +4,7 @@ The text is that of seed 003: a lone `render` or string as it is, anything else 
 """
 
 import json
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
@@ -17,12 +18,18 @@ from hubd.wire.item import Error, Guidance
 
 # More than this does not go into a model's context at once; the rest is behind a link.
 INLINE_BYTES: Final = 64 * 1024
+# Clients read messages of up to 200 levels; the message around an event has some of its own.
+INLINE_LEVELS: Final = 150
 # Of the names an error offers, as many as help.
 MAX_NAMES: Final = 50
 # Of what a method advised, the latest.
 MAX_NOTES: Final = 50
 
 ERROR_META: Final = "plexus/error"
+
+# In a text brackets mean nothing.
+_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}"))
 
 T = TypeVar("T")
 
@@ -84,7 +91,8 @@ class Collected:
     def _add(self, content: bytes) -> None:
         if self.spooled is None:
             self._room -= len(content)
-            if self._room >= 0:
+            # A lone text has no levels, whatever is written in it.
+            if self._room >= 0 and (self._spool is None or not _is_deep(content)):
                 self.inline.append(content)
                 return
             if self._spool is None:
@@ -157,6 +165,18 @@ def readable(value: T) -> T:
         made: T = json.loads(printable(json.dumps(value, ensure_ascii=False)))
         return made
     return value
+
+
+def _is_deep(event: bytes) -> bool:
+    """Whether a client could not read a message with this event in it."""
+    if event.count(b"{") + event.count(b"[") <= INLINE_LEVELS:
+        return False
+    plain = _TEXT.sub(b"", event).replace(b"[", b"{").replace(b"]", b"}")
+    brackets = plain.translate(None, _NO_BRACKETS)
+    for _ in range(INLINE_LEVELS):
+        # One level, the innermost.
+        brackets = brackets.replace(b"{}", b"")
+    return bool(brackets)
 
 
 def _read(event: bytes) -> Any:

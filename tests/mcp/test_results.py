@@ -302,6 +302,36 @@ async def test_one_event_that_is_too_large_is_only_in_the_resource(
         assert json.loads(whole) == {"type": "drawn", "render": drawing}
 
 
+@every_way
+async def test_an_event_that_is_nested_deeper_than_clients_read_is_only_in_the_resource(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    async with (
+        serving(tmp_path, Desk()) as served,
+        attached(served, tmp_path, transport, era) as client,
+    ):
+        for levels in (197, 240, 700):
+            deep = '{"a":' * levels + "1" + "}" * levels
+            result = await client.call_tool("desk.raw", {"events": ['{"n":1}', deep, '{"n":2}']})
+            assert not result.is_error
+            assert result.structured_content is not None
+            assert result.structured_content["events"] == [{"n": 1}]
+            whole, _ = await read_all(client, link_in(result))
+            assert whole.splitlines() == ['{"n":1}', deep, '{"n":2}']
+
+
+@given(st.recursive(st.text('[]{}"\\'), lambda below: st.lists(below) | st.tuples(below)))
+def test_only_brackets_that_are_no_text_count_as_levels(event: Any) -> None:
+    def levels(part: Any) -> int:
+        return 0 if isinstance(part, str) else 1 + max(map(levels, part), default=0)
+
+    encoded = json.dumps(event).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        for limit in range(5):
+            patch.setattr(mcp_results, "INLINE_LEVELS", limit)
+            assert mcp_results._is_deep(encoded) == (levels(event) > limit)
+
+
 @given(
     st.lists(st.text(max_size=300), min_size=1, max_size=20),
     st.integers(1, 2000),
