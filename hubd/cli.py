@@ -87,7 +87,7 @@ def _mcp(arguments: argparse.Namespace) -> int:
     from hubd import bridge, launch
 
     paths = _paths(arguments)
-    tools = text_setting(arguments.mcp_tools, "HUBD_MCP_TOOLS", "") or None
+    tools = _mcp_tools(arguments)
     session_token = os.environ.pop(bridge.SESSION_VARIABLE, None)
     # Both are about this client only; a daemon that is started here serves others too.
     os.environ.pop("HUBD_MCP_TOOLS", None)
@@ -215,13 +215,23 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         paths=_paths(arguments),
         port=port_setting(arguments.port, "HUBD_PORT"),
         mcp_port=port_setting(arguments.mcp_port, "HUBD_MCP_PORT"),
-        mcp_tools=text_setting(arguments.mcp_tools, "HUBD_MCP_TOOLS", "") or None,
+        mcp_tools=_mcp_tools(arguments),
         name=name,
         log_level=level,
         plugins=tuple(arguments.plugin),
         allowed_origins=tuple(arguments.allow_origin),
         auth=not arguments.no_auth,
     )
+
+
+def _mcp_tools(arguments: argparse.Namespace) -> str | None:
+    """The namespaces MCP clients see; None for all.
+
+    An option that names none is a choice, since what it is made of may be empty by mistake; an
+    empty variable is none.
+    """
+    given: str | None = arguments.mcp_tools
+    return given if given is not None else os.environ.get("HUBD_MCP_TOOLS") or None
 
 
 def _paths(arguments: argparse.Namespace) -> Paths:

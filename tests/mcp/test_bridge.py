@@ -308,6 +308,30 @@ async def test_a_client_can_be_limited_to_some_namespaces(
         assert refused["error"]["code"] == -32602
 
 
+@pytest.mark.parametrize("variables", [{}, {"HUBD_MCP_TOOLS": "echo"}], ids=["alone", "variable"])
+async def test_an_option_that_names_no_namespace_offers_none(
+    daemon: Daemon, variables: dict[str, str]
+) -> None:
+    async with bridge(daemon.home, "--mcp-tools", "", env=environment(**variables)) as client:
+        await client.greet()
+        assert await offered(client) == set()
+
+
+async def test_an_option_of_the_daemon_that_names_no_namespace_offers_none_to_anybody(
+    home: Path,
+) -> None:
+    with Daemon(home, "--mcp-tools", ""):
+        async with bridge(home) as client:
+            await client.greet()
+            assert await offered(client) == set()
+
+
+async def test_a_variable_that_is_empty_limits_nobody(daemon: Daemon) -> None:
+    async with bridge(daemon.home, env=environment(HUBD_MCP_TOOLS="")) as client:
+        await client.greet()
+        assert {"echo", "arbor"} <= await offered(client)
+
+
 async def test_what_is_meant_for_one_client_does_not_stay_with_the_daemon_it_starts(
     new_home: Path,
 ) -> None:
