@@ -241,11 +241,14 @@ class Changes:
         Raises:
             MCPError: It asks for too many resources.
         """
-        uris = set(map(str, params.notifications.resource_subscriptions or ()))
+        asked = params.notifications
+        uris = set(map(str, asked.resource_subscriptions or ()))
         if len(uris) > MAX_WATCHED:
             raise MCPError(INVALID_PARAMS, f"at most {MAX_WATCHED} resources can be watched")
         stream = _Stream(facts_of(ctx))
         stream.watched = {uri for uri in uris if self._source.may_read(uri, stream.facts)}
+        # It is told what will be watched, which is not what it may not read.
+        honoured = asked.model_copy(update={"resource_subscriptions": sorted(stream.watched)})
         for uri in stream.watched:
             self._begin(uri)
         self._streams.add(stream)
@@ -253,7 +256,7 @@ class Changes:
         try:
             # The stream's first message promises that nothing is missed from there on.
             await self._begun(stream.watched)
-            return await self._listen(ctx, params)
+            return await self._listen(ctx, params.model_copy(update={"notifications": honoured}))
         finally:
             _opening.reset(opening)
             self._streams.discard(stream)

@@ -16,8 +16,8 @@ from hubd.plugins.echo import EchoPlugin
 from hubd.storage import tree
 from hubd.transport.mcp_registry import Ctx, Registry
 from hubd.wire.jsonrpc import dump
-from tests.mcp.ears import listening, server_of, until
-from tests.mcp.support import ERAS, TRANSPORTS, Era, Served, Transport, serving
+from tests.mcp.ears import client_of, listening, server_of, until
+from tests.mcp.support import ERAS, MODERN, TRANSPORTS, Era, Served, Transport, serving
 from tests.mcp.weather import Weather, grow, long_pauses, new_tree
 from tests.support import call_events
 
@@ -120,6 +120,21 @@ async def test_what_a_client_cannot_read_it_does_not_watch(
             await limited.list_tools()
             assert set(nothing.heard).isdisjoint(uris)
             assert "plexus://schema/echo" in nothing.heard
+
+
+@every_transport
+async def test_a_client_is_promised_only_what_is_watched_for_it(
+    tmp_path: Path, transport: Transport
+) -> None:
+    uris = ("plexus://schema/weather", "plexus://schema/echo", "plexus://nowhere/x", "shed://door")
+    async with (
+        serving(tmp_path, Weather(), EchoPlugin()) as served,
+        client_of(served, tmp_path, transport, MODERN, tools="echo") as client,
+        client.listen(prompts_list_changed=True, resource_subscriptions=uris) as changes,
+    ):
+        assert changes.honored.resource_subscriptions == ["plexus://schema/echo"]
+        assert changes.honored.prompts_list_changed
+        assert not changes.honored.tools_list_changed
 
 
 @every_transport
