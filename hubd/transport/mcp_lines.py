@@ -16,6 +16,7 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
     RequestId,
@@ -113,7 +114,7 @@ class _Client:
                 await self._drain()
                 return
             try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                message = _message(line)
             except ValueError:
                 await answers.send(_refusal(line))
             else:
@@ -201,6 +202,19 @@ async def _skip_line(reader: asyncio.StreamReader, seen: int) -> None:
             seen = error.consumed
         except asyncio.IncompleteReadError:
             pass  # the next read finds the end
+
+
+def _message(line: bytes) -> JSONRPCMessage:
+    """The message in a line.
+
+    Raises:
+        ValueError: It is none.
+    """
+    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    # To the SDK a request whose id is none is a notification, and its client would wait for ever.
+    if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in json.loads(line):
+        raise ValueError("an id is a text or a whole number")
+    return message
 
 
 def _refusal(line: bytes) -> SessionMessage:

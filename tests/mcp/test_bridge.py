@@ -201,6 +201,13 @@ BROKEN: dict[str, tuple[bytes, Any, int]] = {
         "seven",
         INVALID_REQUEST,
     ),
+    "no id": (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', None, INVALID_REQUEST),
+    "half an id": (b'{"jsonrpc": "2.0", "id": 7.5, "method": "ping"}', None, INVALID_REQUEST),
+    "a truth for an id": (
+        b'{"jsonrpc": "2.0", "id": true, "method": "ping"}',
+        None,
+        INVALID_REQUEST,
+    ),
     "positional params": (
         b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": [1]}',
         7,
