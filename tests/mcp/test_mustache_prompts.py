@@ -90,6 +90,21 @@ async def test_a_prompt_is_the_template_filled_with_the_arguments(daemon: Daemon
 
 
 @both_eras
+async def test_a_blank_and_a_field_of_it_can_both_be_filled(daemon: Daemon, era: Era) -> None:
+    register(daemon, "mail", "{{to}} {{to.name}} {{to.at.home}}")
+    async with connected(daemon, "http", era) as client:
+        given = {"to": '{"name": "Ann", "at": {}}', "to.name": "", "to.at.home": "Rome"}
+        text = '{"name":"Ann","at":{"home":"Rome"}} Ann Rome'
+        assert await filled(client, "mustache.mail", **given) == text
+        given = {"to": "", "to.name": "Ann", "to.at.home": ""}
+        assert await filled(client, "mustache.mail", **given) == '{"name":"Ann"} Ann '
+        with pytest.raises(MCPError, match="'to' is no object") as caught:
+            await client.get_prompt("mustache.mail", given | {"to": "Bo"})
+        hint = "Leave one of them empty, or give 'to' as a JSON object"
+        assert caught.value.error.data["hint"] == hint
+
+
+@both_eras
 async def test_a_deleted_template_is_no_prompt_any_more(daemon: Daemon, era: Era) -> None:
     register(daemon, "mail", "Hello")
     async with connected(daemon, "http", era) as client:

@@ -45,7 +45,10 @@ def data_of(variables: Iterable[Variable], arguments: Mapping[str, str]) -> dict
     Raises:
         InvalidParams: Something is given as a text and as an object.
     """
-    sections = {variable.name for variable in variables if variable.section}
+    known = {variable.name: variable for variable in variables}
+    # What is shown for each item, and what has fields, can be more than a text.
+    structured = {name for name, variable in known.items() if variable.section}
+    structured |= {above for name in known for above in _above(name)}
     data: dict[str, Any] = {}
     # An object before its fields, which may be given beside it.
     for name in sorted(arguments, key=lambda name: name.count(".")):
@@ -59,9 +62,9 @@ def data_of(variables: Iterable[Variable], arguments: Mapping[str, str]) -> dict
             if not isinstance(place, dict):
                 raise InvalidParams(
                     f"'{name}' is given, but '{part}' is no object",
-                    suggestion=f"Leave one of them out, or give '{part}' as a JSON object",
+                    suggestion=f"Leave one of them empty, or give '{part}' as a JSON object",
                 )
-        place[last] = _read(text) if name in sections else text
+        place[last] = _read(text) if name in structured else text
     return data
 
 
@@ -72,6 +75,12 @@ def _read(text: str) -> Any:
     except ValueError:
         return text
     return text if type(value) in (int, float) and value else value
+
+
+def _above(name: str) -> Iterable[str]:
+    """Those that a dotted name is a field of."""
+    parts = name.split(".")
+    return (".".join(parts[:count]) for count in range(1, len(parts)))
 
 
 def _below(template: About, known: Mapping[str, About]) -> Iterable[Sequence[Variable]]:
