@@ -29,7 +29,7 @@ from hubd.plexus.hub import Hub, Node
 from hubd.transport.mcp_calls import ToolCalls
 from hubd.transport.mcp_facts import Facts
 from hubd.transport.mcp_results import Collected, read_events, result_uri, text_of
-from hubd.transport.mcp_spool import Spool
+from hubd.transport.mcp_spool import PAGE_BYTES, Spool
 from hubd.transport.mcp_uris import (
     HANDLE,
     OWN,
@@ -219,6 +219,10 @@ class Resources:
             raise _error(collected)
         if collected.spooled is None:
             return _whole(uri, collected.inline)
+        drawing = collected.lone_text
+        if drawing is not None and len(drawing.encode()) <= PAGE_BYTES:
+            collected.discard()
+            return _contents(uri, drawing, "text/plain")
         text, end = await self._spool.read(collected.spooled.id, 0)
         if end is not None:
             return _contents(uri, text, "application/x-ndjson", collected.spooled.id, end)

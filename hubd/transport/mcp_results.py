@@ -20,6 +20,8 @@ from hubd.wire.item import Error, Guidance
 INLINE_BYTES: Final = 64 * 1024
 # Clients read messages of up to 200 levels; the message around an event has some of its own.
 INLINE_LEVELS: Final = 150
+# Beyond this an event is not parsed only to see whether it stands for a text.
+MAX_PARSED: Final = 2 * 1024 * 1024
 # Of the names an error offers, as many as help.
 MAX_NAMES: Final = 50
 # Of what a method advised, the latest.
@@ -50,11 +52,18 @@ class Collected:
         # The latest; a method that advises for ever is not kept in memory.
         self.advice: deque[Guidance] = deque(maxlen=MAX_NOTES)
         self.error: Error | None = None
+        # What the first event reads as, where it is too large to be shown itself.
+        self._first_text: str | None = None
         # None for a result that cannot be in two places.
         self._spool = spool
         self._room = inline_bytes
         # Set when nobody wants it any more.
         self._discarded = False
+
+    @property
+    def lone_text(self) -> str | None:
+        """The text that the only event stands for, if there is no more to show of it."""
+        return self._first_text if self.count == 1 else None
 
     def add(self, content: bytes) -> None:
         """Take one event.
@@ -98,6 +107,8 @@ class Collected:
             if self._spool is None:
                 raise too_large()
             self.spooled = self._spool.open()
+            if not self.inline:
+                self._first_text = _text_in(content)
             for line in self.inline:
                 self.spooled.add(line)
         self.spooled.add(content)
@@ -112,8 +123,12 @@ def tool_result(collected: Collected, *, text_only: bool = False) -> CallToolRes
     text = TextContent(text=text_of(events, collected.inline))
     if text_only:
         return CallToolResult(content=[text])
-    # Of one event that is too large there is nothing to show.
-    content: list[ContentBlock] = [text] if events or collected.spooled is None else []
+    content: list[ContentBlock] = []
+    if events or collected.spooled is None:
+        content.append(text)
+    elif collected.lone_text is not None and len(collected.lone_text.encode()) <= INLINE_BYTES:
+        # Its drawing is not too large, only what comes with it.
+        content.append(TextContent(text=collected.lone_text))
     structured: dict[str, Any] = {
         "events": events,
         "count": collected.count,
@@ -143,10 +158,8 @@ def read_events(encoded: Sequence[bytes]) -> list[Any]:
 def text_of(events: Sequence[Any], encoded: Sequence[bytes]) -> str:
     """The events as text."""
     if len(events) == 1:
-        event = events[0]
-        if isinstance(event, dict) and isinstance(event.get("render"), str):
-            return str(event["render"])
-        return event if isinstance(event, str) else encoded[0].decode()
+        own = _own_text(events[0])
+        return own if own is not None else encoded[0].decode()
     if events and all(isinstance(event, str) for event in events):
         return "\n".join(events)
     return f"[{b','.join(encoded).decode()}]"
@@ -165,6 +178,20 @@ def readable(value: T) -> T:
         made: T = json.loads(printable(json.dumps(value, ensure_ascii=False)))
         return made
     return value
+
+
+def _own_text(event: Any) -> str | None:
+    """The text that an event stands for."""
+    text = event.get("render") if isinstance(event, dict) else event
+    return text if isinstance(text, str) else None
+
+
+def _text_in(content: bytes) -> str | None:
+    """The same for an event that is not parsed, if it is worth it."""
+    try:
+        return _own_text(from_json(content)) if len(content) <= MAX_PARSED else None
+    except ValueError:
+        return None  # too deep, or with half a character in it
 
 
 def _is_deep(event: bytes) -> bool:

@@ -12,11 +12,13 @@ from jsonschema import Draft202012Validator
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextResourceContents, Tool
 
+from hubd.plugins.arbor.activation import Arbor
 from hubd.transport import mcp_results, mcp_spool
 from hubd.transport.mcp_results import INLINE_BYTES, Collected, tool_result
 from hubd.wire.item import Error, Guidance
 from tests.mcp.desk import Desk, attached, both_eras, events_in, every_way, text_in
 from tests.mcp.support import Era, Transport, connected, serving
+from tests.mcp.weather import grow, new_tree
 from tests.support import Daemon
 
 TEXTS: list[tuple[str, list[str], str]] = [
@@ -300,6 +302,30 @@ async def test_one_event_that_is_too_large_is_only_in_the_resource(
         assert [block.type for block in result.content] == ["text", "resource_link"]
         whole, _ = await read_all(client, link_in(result))
         assert json.loads(whole) == {"type": "drawn", "render": drawing}
+
+
+@both_eras
+async def test_a_drawing_is_shown_also_where_what_comes_with_it_is_too_large(
+    tmp_path: Path, era: Era
+) -> None:
+    async with (
+        serving(tmp_path, Arbor()) as served,
+        attached(served, tmp_path, "http", era) as client,
+    ):
+        tree = await new_tree(served)
+        await asyncio.gather(*(grow(served, tree, f"leaf {n}") for n in range(2000)))
+        result = await client.call_tool("arbor.tree_render", {"tree_id": tree})
+        drawing, _, link = result.content
+        assert drawing.type == "text"
+        assert drawing.text.startswith("└──\n    ├── leaf ")
+        assert drawing.text.count("\n") == 2000
+        assert link.type == "resource_link"
+        [event] = (await read_all(client, link_in(result)))[0].splitlines()
+        assert len(event) > mcp_spool.PAGE_BYTES
+        assert json.loads(event)["render"] == drawing.text
+        [contents] = (await client.read_resource(f"plexus://arbor/{tree}")).contents
+        assert isinstance(contents, TextResourceContents)
+        assert (contents.mime_type, contents.text) == ("text/plain", drawing.text)
 
 
 @every_way
