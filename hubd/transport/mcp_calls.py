@@ -45,6 +45,8 @@ MAX_CALLS: Final = 1024
 PARKED_SECONDS: Final = 600.0
 # How often a question is asked that is answered with something that does not fit.
 MAX_ATTEMPTS: Final = 3
+# Of what a client says of its own failure to ask.
+MAX_REASON: Final = 1000
 # The name of the one question in a result that asks for input.
 QUESTION: Final = "answer"
 
@@ -200,8 +202,12 @@ class ToolCalls:
         except TimeoutError:
             pass  # the method knows by itself
         except Exception as error:  # whatever it was, the method must not wait for the answer
-            if not isinstance(error, MCPError):
+            reason = error.message[:MAX_REASON] if isinstance(error, MCPError) else ""
+            if not reason:
                 log.exception("a client could not be asked")
+            # Nobody declined, and whoever reads the result should not think so.
+            advice = f"The MCP client failed when it was asked: {reason or 'see the log'}"
+            run.caller.collected.advice.append(Guidance(b"", "cancelled", advice, []))
             self._answer(run, question, ElicitResult(action="cancel"))
 
     def _answer(self, run: _Run, question: _Question, result: ElicitResult | None) -> bool:

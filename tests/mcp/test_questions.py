@@ -304,7 +304,7 @@ async def test_a_question_that_no_form_can_ask_is_refused(
     assert person.asked == []
 
 
-async def test_a_client_of_the_older_protocol_that_fails_when_asked_has_declined(
+async def test_of_a_client_of_the_older_protocol_that_fails_when_asked_it_is_told_why(
     tmp_path: Path,
 ) -> None:
     def fail(form: ElicitRequestFormParams) -> ElicitResult:
@@ -316,7 +316,10 @@ async def test_a_client_of_the_older_protocol_that_fails_when_asked_has_declined
         asyncio.timeout(PATIENCE_SECONDS),
     ):
         result = await client.call_tool("desk.confirm", {})
-        assert text_in(result) == "cancelled: the caller declined to answer"
+        assert text_in(result).split("\n") == [
+            "cancelled: the caller declined to answer",
+            "The MCP client failed when it was asked: the window cannot be opened",
+        ]
 
 
 # The translation by itself.
