@@ -87,12 +87,13 @@ async def _offered_by(node: Node) -> list[Prompt]:
 
 def _check(prompt: Prompt, arguments: Mapping[str, str]) -> None:
     known = {argument.name: argument for argument in prompt.arguments or ()}
+    takes = f"{prompt.name} takes: {', '.join(known) or 'nothing'}"
     for name, argument in known.items():
         if argument.required and name not in arguments:
-            raise InvalidParams(f"'{name}' is missing", available=known)
+            raise InvalidParams(f"'{name}' is missing", suggestion=takes)
     for name in arguments:
         if name not in known:
-            raise InvalidParams(f"{prompt.name} has no argument '{name[:200]}'", available=known)
+            raise InvalidParams(f"{prompt.name} has no argument '{name[:200]}'", suggestion=takes)
 
 
 async def _fill(node: Node, prompt: Prompt, arguments: Mapping[str, str]) -> GetPromptResult:

@@ -143,6 +143,20 @@ async def test_what_does_not_fit_a_prompt_is_an_error_of_the_caller(
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("arguments", [{}, {"week": "1", "pace": "x"}], ids=["missing", "unknown"])
+async def test_who_fills_a_prompt_wrongly_is_told_what_it_takes(
+    tmp_path: Path, era: Era, arguments: dict[str, str]
+) -> None:
+    async with (
+        serving(tmp_path, Templates("notes", WEEKLY)) as served,
+        over_http(served.url, TOKEN, era) as client,
+    ):
+        with pytest.raises(MCPError) as caught:
+            await client.get_prompt("notes.weekly", arguments)
+        assert caught.value.error.data["hint"] == "notes.weekly takes: week, tone"
+
+
+@pytest.mark.parametrize("era", ERAS)
 async def test_other_prompts_are_listed_once_the_plugin_says_so(tmp_path: Path, era: Era) -> None:
     plugin = Templates("notes", WEEKLY)
     async with (
