@@ -73,13 +73,13 @@ logging.getLogger("mcp").setLevel(logging.WARNING)
 MAX_SESSIONS: Final = 512
 
 INSTRUCTIONS: Final = """\
-Every method of the hub is a tool named namespace.method. {more}A text such as \
+Every method of the hub is a tool named namespace{dot}method. {more}A text such as \
 plugin@1.0.0::method:… is a handle: the resource plexus://handle/<handle> is what it points at. \
 A result with truncated=true can be read whole under its resource."""
 # For those who are offered the hub's own tools.
 MORE: Final = """\
-{name}.search finds methods by words, {name}.activations lists what there is, \
-{name}.resolve_handle tells what handles point at. """
+{name}{dot}search finds methods by words, {name}{dot}activations lists what there is, \
+{name}{dot}resolve_handle tells what handles point at. """
 
 
 class HubMcp:
@@ -251,9 +251,9 @@ class HubMcp:
         """Middleware: name no tools to whoever is not offered them."""
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
-            name = self._hub.name
-            more = MORE.format(name=name) if facts_of(ctx).allows(name, "search") else ""
-            result["instructions"] = INSTRUCTIONS.format(more=more)
+            name, dot = self._hub.name, self._options.separator
+            more = MORE.format(name=name, dot=dot) if facts_of(ctx).allows(name, "search") else ""
+            result["instructions"] = INSTRUCTIONS.format(more=more, dot=dot)
         return result
 
     async def _pass_on(self, method: str, ctx: Ctx, params: BaseModel) -> BaseModel:

@@ -99,6 +99,21 @@ async def test_the_instructions_name_only_tools_that_are_offered(
                 assert "plexus://handle/" in told
 
 
+@every_way
+async def test_the_instructions_name_tools_as_they_are_listed(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    async with (
+        serving(tmp_path, EchoPlugin(), options=McpOptions("_")) as served,
+        attached(served, tmp_path, transport, era) as client,
+    ):
+        told = client.instructions or await _discovered(client)
+        assert "a tool named namespace_method." in told
+        for tool in ("plexus_search", "plexus_activations", "plexus_resolve_handle"):
+            assert tool in told
+            assert tool in [listed.name for listed in (await client.list_tools()).tools]
+
+
 async def _discovered(client: Client) -> str:
     result = await client.session.send_request(DiscoverRequest(), DiscoverResult)
     assert result.instructions is not None
