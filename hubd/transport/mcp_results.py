@@ -24,8 +24,11 @@ INLINE_LEVELS: Final = 150
 MAX_PARSED: Final = 2 * 1024 * 1024
 # Of the names an error offers, as many as help.
 MAX_NAMES: Final = 50
-# Of what a method advised, the latest.
+# Of what a method advised, the latest, and of each the beginning.
 MAX_NOTES: Final = 50
+MAX_NOTE: Final = 1000
+# Of the message of an error, which may be all that another program had to say.
+MAX_MESSAGE: Final = 8000
 
 ERROR_META: Final = "plexus/error"
 
@@ -219,9 +222,10 @@ def _failure(collected: Collected, error: Error) -> CallToolResult:
     others = list(collected.advice)
     own = bool(others) and others[-1].error_type == error.code
     guidance = others.pop() if own else Guidance(b"", "", "", [])
-    lines = [f"{error.code}: {error.message}"]
-    if guidance.suggestion:
-        lines.append(guidance.suggestion)
+    message, suggestion = _cut(error.message, MAX_MESSAGE), _cut(guidance.suggestion, MAX_NOTE)
+    lines = [f"{error.code}: {message}"]
+    if suggestion:
+        lines.append(suggestion)
     if guidance.available:
         more = "…" if len(guidance.available) > MAX_NAMES else ""
         lines.append(f"Available: {', '.join(guidance.available[:MAX_NAMES])}{more}")
@@ -233,9 +237,9 @@ def _failure(collected: Collected, error: Error) -> CallToolResult:
         lines.append(_remainder(collected, result_uri(collected.spooled.id)))
     problem = {
         "code": error.code,
-        "message": printable(error.message),
+        "message": printable(message),
         "recoverable": error.recoverable,
-        "suggestion": printable(guidance.suggestion),
+        "suggestion": printable(suggestion),
         "available": [printable(name) for name in guidance.available],
     }
     return CallToolResult(
@@ -257,7 +261,13 @@ def _first(encoded: Sequence[bytes]) -> list[bytes]:
 
 
 def _notes(advice: Iterable[Guidance]) -> list[TextContent]:
-    return [TextContent(text=f"Note: {printable(item.suggestion)}") for item in advice]
+    return [
+        TextContent(text=f"Note: {printable(_cut(item.suggestion, MAX_NOTE))}") for item in advice
+    ]
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _remainder(collected: Collected, uri: str) -> str:

@@ -109,6 +109,21 @@ def test_a_failure_offers_only_as_many_names_as_help() -> None:
     assert told[2] == f"Available: {', '.join(names[:50])}…"
 
 
+def test_of_a_failure_that_has_very_much_to_say_the_beginning_is_shown() -> None:
+    collected = Collected(None)
+    for _ in range(100):
+        collected.advice.append(Guidance(b"", "weather", "rain " * 1000, []))
+    collected.advice.append(Guidance(b"", "internal", "look " * 1000, []))
+    collected.error = Error(b"", "broken " * 1_000_000, "internal")
+    result = tool_result(collected)
+    told = text_in(result).split("\n")
+    assert told[0].startswith("internal: broken broken ")
+    assert told[1].startswith("look look ")
+    assert told[2].startswith("Note: rain rain ")
+    assert all(line.endswith("…") for line in told)
+    assert len(result.model_dump_json()) < 2 * INLINE_BYTES
+
+
 def test_a_failure_after_very_much_shows_only_the_beginning_of_it() -> None:
     collected = Collected(None, mcp_spool.MAX_RESULT_BYTES)
     for _ in range(1000):
