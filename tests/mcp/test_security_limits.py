@@ -23,6 +23,7 @@ from tests.mcp.raw import (
     Answer,
     Ear,
     Knocker,
+    Pairs,
     connection,
     exchange,
     head,
@@ -293,7 +294,15 @@ async def test_where_everybody_is_at_work_the_next_is_told_to_come_later(
             assert await near.ask() == 200
 
 
-async def test_there_are_only_so_many_sessions_until_one_ends(
+def listen(stack: ExitStack, knocker: Knocker, headers: Pairs) -> None:
+    """Open the stream on which a session is told of changes."""
+    opened = stack.enter_context(connection(knocker.port))
+    opened.sendall(head("GET", "/mcp", [*knocker.own, *headers]))
+    with opened.makefile("rb") as answer:
+        assert answer.readline().split()[1] == b"200"
+
+
+async def test_there_are_only_so_many_sessions_at_work_until_one_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp, "MAX_SESSIONS", 3)
@@ -301,20 +310,46 @@ async def test_there_are_only_so_many_sessions_until_one_ends(
         near = Near(served)
 
         def fill(knocker: Knocker) -> None:
-            opened = [knocker.initialize() for _ in range(3)]
-            assert [answer.status for answer in opened] == [200] * 3
-            assert knocker.initialize().status == 503
-            # Nor does what fails to open one take the room of one.
-            headers = knocker.in_session(opened[0].headers["mcp-session-id"])
-            assert knocker.post(request("tools/list"), headers).status == 200
-            delete = head("DELETE", "/mcp", [*knocker.own, *headers])
-            assert exchange(knocker.port, delete, "DELETE").status == 200
-            for _ in range(5):
-                assert knocker.post(request("tools/list"), headers[:2]).status == 400
-            assert knocker.initialize().status == 200
-            assert knocker.initialize().status == 503
+            with ExitStack() as stack:
+                opened = [knocker.initialize() for _ in range(3)]
+                assert [answer.status for answer in opened] == [200] * 3
+                for answer in opened:
+                    headers = knocker.in_session(answer.headers["mcp-session-id"])
+                    listen(stack, knocker, headers)
+                assert knocker.initialize().status == 503
+                # Nor does what fails to open one take the room of one.
+                assert knocker.post(request("tools/list"), headers).status == 200
+                delete = head("DELETE", "/mcp", [*knocker.own, *headers])
+                assert exchange(knocker.port, delete, "DELETE").status == 200
+                for _ in range(5):
+                    assert knocker.post(request("tools/list"), headers[:2]).status == 400
+                last = knocker.initialize()
+                assert last.status == 200
+                listen(stack, knocker, knocker.in_session(last.headers["mcp-session-id"]))
+                assert knocker.initialize().status == 503
 
         await near.do(fill)
+
+
+async def test_the_session_that_has_been_silent_for_longest_makes_room_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp, "MAX_SESSIONS", 3)
+    async with serving(tmp_path) as served:
+        near = Near(served)
+
+        def come_and_go(knocker: Knocker) -> None:
+            opened = [knocker.initialize() for _ in range(3)]
+            first, second, third = (
+                knocker.in_session(answer.headers["mcp-session-id"]) for answer in opened
+            )
+            assert knocker.post(request("ping"), first).status == 200
+            assert knocker.initialize().status == 200
+            found = [knocker.post(request("ping"), session).status for session in (first, third)]
+            assert found == [200, 200]
+            assert knocker.post(request("ping"), second).status == 404
+
+        await near.do(come_and_go)
 
 
 @pytest.fixture(scope="module")
