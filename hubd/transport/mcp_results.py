@@ -33,7 +33,7 @@ MAX_MESSAGE: Final = 8000
 ERROR_META: Final = "plexus/error"
 
 # In a text brackets mean nothing.
-_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_TEXT: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}"))
 
 T = TypeVar("T")
@@ -126,17 +126,19 @@ def tool_result(collected: Collected, *, text_only: bool = False) -> CallToolRes
     text = TextContent(text=text_of(events, collected.inline))
     if text_only:
         return CallToolResult(content=[text])
-    content: list[ContentBlock] = []
-    if events or collected.spooled is None:
-        content.append(text)
-    elif collected.lone_text is not None and len(collected.lone_text.encode()) <= INLINE_BYTES:
-        # Its drawing is not too large, only what comes with it.
-        content.append(TextContent(text=collected.lone_text))
     structured: dict[str, Any] = {
         "events": events,
         "count": collected.count,
         "truncated": collected.spooled is not None,
     }
+    content: list[ContentBlock] = []
+    if events or collected.spooled is None:
+        content.append(text)
+    elif (drawing := collected.lone_text) is not None and len(drawing.encode()) <= INLINE_BYTES:
+        # It is not too large, only what comes with it. There are clients that show a model
+        # nothing but the structured content.
+        structured["text"] = drawing
+        content.append(TextContent(text=drawing))
     if collected.spooled is not None:
         uri = structured["resource"] = result_uri(collected.spooled.id)
         content.append(TextContent(text=_remainder(collected, uri)))
@@ -204,6 +206,8 @@ def _is_deep(event: bytes) -> bool:
     plain = _TEXT.sub(b"", event).replace(b"[", b"{").replace(b"]", b"}")
     brackets = plain.translate(None, _NO_BRACKETS)
     for _ in range(INLINE_LEVELS):
+        if not brackets:
+            return False
         # One level, the innermost.
         brackets = brackets.replace(b"{}", b"")
     return bool(brackets)

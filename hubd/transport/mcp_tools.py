@@ -34,6 +34,7 @@ _NOT_AT_THE_TOP: Final = ("oneOf", "anyOf", "allOf", "$schema")
 _RESULT: Final[Mapping[str, JsonSchema]] = {
     "count": {"type": "integer", "description": "How many events there were"},
     "truncated": {"type": "boolean", "description": "Whether `events` holds only the first ones"},
+    "text": {"type": "string", "description": "The text of an event that is too large itself"},
     "resource": {"type": "string", "description": "Where all of them can be read, if truncated"},
 }
 

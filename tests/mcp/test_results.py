@@ -334,6 +334,8 @@ async def test_a_drawing_is_shown_also_where_what_comes_with_it_is_too_large(
         assert drawing.type == "text"
         assert drawing.text.startswith("└──\n    ├── leaf ")
         assert drawing.text.count("\n") == 2000
+        assert result.structured_content is not None
+        assert result.structured_content["text"] == drawing.text
         assert link.type == "resource_link"
         [event] = (await read_all(client, link_in(result)))[0].splitlines()
         assert len(event) > mcp_spool.PAGE_BYTES
