@@ -9,7 +9,7 @@ import logging
 import math
 import secrets
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -130,6 +130,14 @@ class HubMcp:
         if tool is not None:
             return tool.tool.input_schema
         return self._registry.tools[name][0].input_schema if name in self._registry.tools else None
+
+    async def know_tools(self) -> None:
+        """Know the tools of the hub as it is now; before a call, whose headers are checked first.
+
+        Should they not be known the call says why.
+        """
+        with suppress(Exception):
+            await self._current_tools()
 
     async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
         """`tools/list`."""

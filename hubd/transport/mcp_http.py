@@ -125,6 +125,8 @@ class _App:
             except Unavailable as error:
                 await _refuse(Refusal(503, error.message), send)
                 return
+            if "tools/call" in headers.get_all("Mcp-Method"):
+                await server.know_tools()
             await server.sessions.handle_request(scope, _after(body, receive), send)
 
     def _refusal(self, path: str, headers: "_Headers") -> Refusal | None:
