@@ -102,6 +102,8 @@ def test_two_authorizations_are_none() -> None:
         pytest.param(FOR_PAGE, [ORIGIN], "/?token=", 401, id="empty token"),
         pytest.param(FOR_PAGE, [ORIGIN], "/", 401, id="no token"),
         pytest.param(FOR_PAGE, [ORIGIN], f"/?token=x&token={TOKEN}", 401, id="two tokens"),
+        pytest.param(FOR_PAGE, [ORIGIN], f"/?token={TOKEN}&token=x", 401, id="the right one first"),
+        pytest.param(FOR_PAGE, [ORIGIN], f"/?token={TOKEN}&token={TOKEN}", 401, id="twice"),
         pytest.param(FOR_PAGE, [ORIGIN], f"/token={TOKEN}", 401, id="token in the path"),
         pytest.param(FOR_PAGE, [ORIGIN], "/?token=%ff%00", 401, id="escaped bytes"),
         pytest.param(FOR_PAGE, [ORIGIN], "/?token=" + "x" * 1_000_000, 401, id="huge"),
