@@ -81,6 +81,28 @@ async def test_a_plugin_with_many_children_that_comes_or_goes_is_told_once(
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("era", ERAS)
+async def test_clients_know_from_the_start_that_they_will_be_told_of_changes(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    async with (
+        serving(tmp_path) as served,
+        client_of(served, tmp_path, transport, era) as client,
+    ):
+        told = client.server_capabilities
+        if era == MODERN:
+            # A client that pins the newer protocol does not ask by itself.
+            asked = await client.session.send_request(types.DiscoverRequest(), types.DiscoverResult)
+            told = asked.capabilities
+        assert told.tools is not None
+        assert told.resources is not None
+        assert told.prompts is not None
+        lists = (told.tools, told.resources, told.prompts)
+        assert [entry.list_changed for entry in lists] == [True, True, True]
+        assert told.resources.subscribe is True
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_a_client_of_the_newer_protocol_hears_only_what_it_asked_for(
     tmp_path: Path, transport: Transport
 ) -> None:

@@ -5,13 +5,20 @@ from pathlib import Path
 
 import pytest
 from mcp import Client, MCPError
-from mcp_types import Completion, PromptReference, ResourceTemplateReference
+from mcp_types import (
+    Completion,
+    PromptReference,
+    ReadResourceResult,
+    ResourceTemplate,
+    ResourceTemplateReference,
+)
 
 from hubd.activation import Activation, Event, method
 from hubd.plugins.arbor.activation import Arbor
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
 from hubd.transport.mcp_facts import McpOptions
+from hubd.transport.mcp_registry import Ctx, Registry
 from hubd.wire.values import listed_values
 from tests.mcp.support import ERAS, TOKEN, Era, Served, over_http, serving
 from tests.support import call_events
@@ -154,6 +161,29 @@ async def test_the_blanks_of_prompts_are_left_to_people(tmp_path: Path, era: Era
             PromptReference(name="notes.weekly"), {"name": "week", "value": ""}
         )
         assert answer.completion.values == []
+
+
+class Shelf(Activation, namespace="shelf", version="1.0.0"):
+    """Has resources that no method describes."""
+
+    def extend_mcp(self, registry: Registry) -> None:
+        async def read(ctx: Ctx, uri: str, variables: dict[str, str]) -> ReadResourceResult:
+            return ReadResourceResult(contents=[])
+
+        registry.add_template(ResourceTemplate(uri_template="shelf://{number}", name="x"), read)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_a_plugin_added_is_not_completed_and_no_error_where_it_is_offered(
+    tmp_path: Path, era: Era
+) -> None:
+    async with serving(tmp_path, Shelf(), EchoPlugin()) as served:
+        async with over_http(served.url, TOKEN, era) as client:
+            found = await complete(client, "shelf://{number}", "number", "1")
+            assert (found.values, found.total, found.has_more) == ([], 0, False)
+        async with over_http(f"{served.url}?tools=echo", TOKEN, era) as client:
+            with pytest.raises(MCPError, match="no such template"):
+                await complete(client, "shelf://{number}", "number", "1")
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -11,6 +11,7 @@ from mcp_types import ElicitRequestFormParams, ElicitResult
 
 from hubd.transport import mcp_lines
 from tests.mcp.desk import Desk, Person, attached, both_eras, events_in, every_way, lines, saying
+from tests.mcp.ears import until
 from tests.mcp.support import LEGACY, MODERN, TOKEN, TRANSPORTS, Era, Served, Transport, serving
 from tests.support import PATIENCE_SECONDS
 
@@ -38,6 +39,35 @@ async def test_a_client_that_cancels_ends_the_method(
         assert desk.inside == 0
         # The connection itself goes on.
         assert events_in(await client.call_tool("desk.add", {"left": 1}))
+
+
+def reporting() -> list[str]:
+    """The tasks that tell clients how their calls go on."""
+    coroutines = [task.get_coro() for task in asyncio.all_tasks()]
+    names = [getattr(coroutine, "__qualname__", "") for coroutine in coroutines]
+    return [name for name in names if name.startswith("Reporter.")]
+
+
+@every_way
+async def test_of_a_call_that_was_cancelled_nothing_more_is_reported(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    desk = Desk()
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        """Whoever gives no ear is told nothing at all."""
+
+    async with (
+        serving(tmp_path, desk) as served,
+        attached(served, tmp_path, transport, era) as client,
+        asyncio.timeout(PATIENCE_SECONDS),
+    ):
+        call = asyncio.create_task(client.call_tool("desk.block", {}, progress_callback=hear))
+        await desk.begun.wait()
+        assert len(reporting()) == 1
+        call.cancel()
+        await desk.ended.wait()
+        await until(lambda: reporting() == [])
 
 
 @every_way

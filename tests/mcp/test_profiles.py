@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from mcp import Client, MCPError
-from mcp_types import INVALID_REQUEST, DiscoverRequest, DiscoverResult
+from mcp_types import INVALID_REQUEST, DiscoverRequest, DiscoverResult, Implementation
 
+from hubd import __version__
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
 from hubd.transport import mcp_stdio
@@ -14,7 +15,7 @@ from hubd.transport.mcp_facts import McpOptions
 from tests.mcp import raw
 from tests.mcp.bridge_support import INITIALIZE, bridge, lines, read, request
 from tests.mcp.desk import Desk, attached, every_way
-from tests.mcp.support import LEGACY, Era, Served, Transport, serving
+from tests.mcp.support import LEGACY, MODERN, Era, Served, Transport, serving
 from tests.support import Daemon, environment, events_of, hubd
 
 SEE_DOCTOR = "`hubd doctor` shows the plugins, and those that were left out"
@@ -112,6 +113,21 @@ async def test_the_instructions_name_tools_as_they_are_listed(
         for tool in ("plexus_search", "plexus_activations", "plexus_resolve_handle"):
             assert tool in told
             assert tool in [listed.name for listed in (await client.list_tools()).tools]
+
+
+@every_way
+async def test_the_server_says_who_it_is(tmp_path: Path, transport: Transport, era: Era) -> None:
+    async with (
+        serving(tmp_path) as served,
+        attached(served, tmp_path, transport, era) as client,
+    ):
+        known = client.server_info
+        if era == MODERN:
+            # There it is told with every answer.
+            told = (await client.list_tools()).meta or {}
+            known = Implementation.model_validate(told["io.modelcontextprotocol/serverInfo"])
+        assert known is not None
+        assert (known.name, known.title, known.version) == ("plexus", "hubd", __version__)
 
 
 async def _discovered(client: Client) -> str:

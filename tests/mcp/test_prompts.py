@@ -12,7 +12,7 @@ from mcp_types import TextContent
 from hubd.activation import Activation, Conflict, Prompt, PromptArgument, PromptMessage
 from hubd.transport import mcp_pages, mcp_prompts
 from hubd.transport.mcp_facts import McpOptions
-from tests.mcp.ears import listening
+from tests.mcp.ears import client_of, listening
 from tests.mcp.support import ERAS, TOKEN, Era, over_http, serving
 
 
@@ -218,6 +218,28 @@ async def test_a_prompt_that_cannot_be_filled_says_why(
         with pytest.raises(MCPError, match=message) as caught:
             await client.get_prompt("notes.any")
         assert caught.value.error.code == code
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_advice_of_a_plugin_comes_with_its_refusal_half_characters_or_not(
+    tmp_path: Path, era: Era
+) -> None:
+    class Busy(Templates, version="1.0.0"):
+        """Knows what to do instead."""
+
+        async def fill_prompt(
+            self, name: str, arguments: Mapping[str, str]
+        ) -> Sequence[PromptMessage]:
+            raise Conflict("it is being edited", suggestion="Close caf\udce9 first")
+
+    async with (
+        serving(tmp_path, Busy("notes", Prompt("any"))) as served,
+        client_of(served, tmp_path, "stdio", era) as client,
+    ):
+        with pytest.raises(MCPError, match="it is being edited") as caught:
+            await client.get_prompt("notes.any")
+        assert caught.value.error.data == {"code": "conflict", "hint": "Close caf? first"}
+        assert await names(client) == ["notes.any"]
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -26,7 +26,7 @@ from hubd.transport.mcp_uris import NoSuchResource, handle_in
 from hubd.wire.handle import WireHandle
 from tests.mcp.ears import client_of, server_of
 from tests.mcp.support import ERAS, LEGACY, MODERN, TOKEN, Era, Served, over_http, serving
-from tests.support import call_events
+from tests.support import PATIENCE_SECONDS, call_events
 
 
 class Said(Event):
@@ -470,8 +470,42 @@ async def test_a_resource_that_is_not_wanted_any_more_ends_its_method(
     async with (
         serving(tmp_path, Endless()) as served,
         client_of(served, tmp_path, "stdio", era) as client,
+        asyncio.timeout(PATIENCE_SECONDS),
     ):
         reading = asyncio.create_task(client.read_resource("plexus://endless/x"))
         await started.wait()
         reading.cancel()
         await ended.wait()
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_large_resource_that_is_not_wanted_any_more_leaves_no_file(
+    tmp_path: Path, era: Era
+) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+    results = tmp_path / "results"
+
+    class Flood(Activation, namespace="flood", version="1.0.0"):
+        """Has more than fits, and does not end by itself."""
+
+        @method(read_only=True, mcp={"resource": {"x": "x"}})
+        async def read(self, x: str) -> AsyncIterator[Said]:
+            """Read on and on."""
+            try:
+                yield Said(text=x * 100_000)
+                begun.set()
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+    async with (
+        serving(tmp_path, Flood()) as served,
+        client_of(served, tmp_path, "stdio", era) as client,
+        asyncio.timeout(PATIENCE_SECONDS),
+    ):
+        reading = asyncio.create_task(client.read_resource("plexus://flood/x"))
+        await begun.wait()
+        assert len(list(results.iterdir())) == 1
+        reading.cancel()
+        await ended.wait()
+        assert list(results.iterdir()) == []

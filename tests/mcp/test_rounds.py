@@ -272,6 +272,26 @@ async def test_a_call_that_waits_ends_with_the_hub(tmp_path: Path, asker: Person
     assert desk.ended.is_set()
 
 
+async def test_a_call_that_waits_ends_with_the_server_that_it_came_to(
+    tmp_path: Path, asker: Person
+) -> None:
+    desk = Desk()
+    async with (
+        serving(tmp_path, desk) as served,
+        attached(served, tmp_path, "http", MODERN, elicitation_callback=asker) as client,
+    ):
+        state = await ask(client, "desk.confirm")
+        # The hub goes on; the next client gets another server.
+        assert served.lazy._task is not None
+        served.lazy._task.cancel()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await desk.ended.wait()
+        with pytest.raises(MCPError) as caught:
+            await come_back(client, state)
+        assert caught.value.code == INVALID_PARAMS
+        await leaves_nothing(served)
+
+
 async def test_an_answer_that_comes_after_a_restart_is_refused(home: Path, asker: Person) -> None:
     daemon = Daemon(home, "--plugin", "tests.mcp.desk:Desk")
     with daemon:

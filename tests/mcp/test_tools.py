@@ -338,6 +338,21 @@ async def test_unfit_methods_are_left_out_one_by_one_and_reported_once(
         assert said["text"] == "ran"
 
 
+async def test_the_log_warns_once_of_each_whatever_else_comes_and_goes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        serving(tmp_path, Unfit()) as served,
+        over_http(served.url, TOKEN, "2026-07-28") as client,
+    ):
+        await client.list_tools()
+        served.hub.attach(EchoPlugin(), PlexusHost(served.hub))
+        assert "echo.once" in {tool.name for tool in await all_tools(client)}
+        assert len(await broken(client)) == len(REASONS)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert sorted(line.split()[0].removeprefix("unfit.") for line in told) == sorted(REASONS)
+
+
 async def test_what_was_reported_is_not_any_more_when_the_plugin_is_gone(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, over_http(served.url, TOKEN, "2026-07-28") as client:
         assert await broken(client) == []
