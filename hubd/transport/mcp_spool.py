@@ -30,6 +30,7 @@ class Spooled:
     def __init__(self, path: Path, reserve: Callable[[int], None]) -> None:
         self.id = path.name
         self.size = 0
+        # When the last of it was written.
         self.made_at = time.monotonic()
         self._path = path
         self._reserve = reserve
@@ -63,6 +64,7 @@ class Spooled:
         Raises:
             Unavailable: The disk is full.
         """
+        self.made_at = time.monotonic()
         try:
             self._file.close()
         except OSError as error:

@@ -192,6 +192,24 @@ async def test_a_result_goes_after_its_time(spool: Spool, tmp_path: Path) -> Non
     assert kept(tmp_path) == [young.id]
 
 
+def test_old_results_go_also_if_nobody_reads(spool: Spool, tmp_path: Path) -> None:
+    old = written(spool, b"{}")
+    old.made_at -= mcp_spool.KEPT_SECONDS
+    young = spool.open()
+    assert kept(tmp_path) == [young.id]
+
+
+async def test_a_result_that_took_long_is_kept_for_as_long_as_any_other(spool: Spool) -> None:
+    slow = spool.open()
+    slow.add(b"{}")
+    slow.made_at -= mcp_spool.KEPT_SECONDS
+    assert await spool.read(written(spool, b"1").id, 0) == ("1\n", None)
+    # It is not forgotten under the hands of its call, nor when that is over.
+    slow.add(b"[]")
+    slow.close()
+    assert await spool.read(slow.id, 0) == ("{}\n[]\n", None)
+
+
 async def test_a_result_that_is_forgotten_while_it_is_read_is_not_there(
     spool: Spool, tmp_path: Path
 ) -> None:
