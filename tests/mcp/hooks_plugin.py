@@ -5,7 +5,15 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from hubd.activation import Activation, Event, NotFound, Prompt, PromptMessage, method
+from hubd.activation import (
+    Activation,
+    Event,
+    NotFound,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    method,
+)
 
 # A file name that is no text.
 ODD = b"caf\xe9".decode(errors="surrogateescape")
@@ -28,7 +36,8 @@ class Hooks(Activation, namespace="hooks", version="1.0.0"):
         yield Said(text=name)
 
     async def offer_prompts(self) -> Sequence[Prompt]:
-        return [Prompt(name="write", description=f"as in {ODD}")]
+        argument = PromptArgument("where", f"near the {ODD}")
+        return [Prompt("write", f"as in {ODD}", (argument,))]
 
     async def fill_prompt(self, name: str, arguments: Mapping[str, str]) -> Sequence[PromptMessage]:
         await self.go_wrong()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import select
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.mcp.bridge_support import (
     request,
     tool_call,
 )
+from tests.mcp.ears import until
 from tests.mcp.support import serving
 from tests.support import HUBD, PATIENCE_SECONDS, Daemon, environment, hubd
 
@@ -139,6 +141,22 @@ async def test_pipes_that_do_not_block_work_as_well(daemon: Daemon) -> None:
         os.close(reading)
         if writing >= 0:
             os.close(writing)
+
+
+async def test_answers_are_whole_on_a_pipe_that_is_full_and_does_not_block(daemon: Daemon) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with os.fdopen(reading, "rb") as answers:
+        async with bridge(daemon.home, stdout=writing) as client:
+            lists = [request(number, "tools/list") for number in range(1, 5)]
+            await client.send(INITIALIZE, INITIALIZED, *lists)
+            client.hang_up()
+            # Nothing more goes in until somebody reads.
+            await until(lambda: select.select([], [writing], [], 0)[1] == [])
+            os.close(writing)
+            output = await asyncio.to_thread(answers.read)
+            assert await client.status() == 0
+    assert set(read(output)) == {0, 1, 2, 3, 4}
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])

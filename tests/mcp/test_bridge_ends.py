@@ -5,13 +5,18 @@ import json
 import os
 import signal
 import socket
+import stat
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from hubd.activation import Activation, Event, method
+from hubd.bridge import run
+from hubd.errors import PermissionDenied, Unavailable
 from hubd.transport import mcp_lines, mcp_stdio
+from hubd.wire.bridge import END
+from hubd.wire.defaults import Paths
 from tests.mcp.bridge_support import (
     INITIALIZE,
     INITIALIZED,
@@ -19,6 +24,7 @@ from tests.mcp.bridge_support import (
     bare,
     bridge,
     event_of,
+    lines,
     read,
     request,
     tool_call,
@@ -170,6 +176,24 @@ async def test_a_client_that_has_said_all_still_gets_its_answer(
         assert not waiting.cancelled.is_set()
 
 
+async def test_a_client_that_uses_a_number_twice_gets_both_answers(
+    tmp_path: Path, waiting: Waiting, draining: asyncio.Event
+) -> None:
+    reader, writer = await asyncio.open_unix_connection(str(tmp_path / "hub.mcp"))
+    writer.write(b"{}\n" + lines(INITIALIZE, INITIALIZED, tool_call(1, "waiting.wait")))
+    await reached(waiting.started)
+    writer.write(lines(request(1, "ping")) + END + b"\n")
+    await reached(draining)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        answers = [json.loads(await reader.readline()) for _ in range(2)]
+        assert [answer["id"] for answer in answers] == [0, 1]
+        waiting.go_on.set()
+        assert event_of(json.loads(await reader.readline()))["finished"] is True
+        assert await reader.read() == END
+    writer.close()
+    await writer.wait_closed()
+
+
 async def test_a_client_that_has_said_all_may_still_die(
     tmp_path: Path, waiting: Waiting, draining: asyncio.Event
 ) -> None:
@@ -266,6 +290,35 @@ async def test_a_stranger_at_the_socket_is_sent_away(tmp_path: Path, hello: byte
         await writer.wait_closed()
 
 
+async def test_the_socket_is_for_this_user_only_and_goes_with_the_server(tmp_path: Path) -> None:
+    left = tmp_path / "hub.mcp"
+    # By a daemon that was killed.
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(left))
+    async with serving(tmp_path):
+        assert stat.S_IMODE(left.stat().st_mode) == 0o600
+        reader, writer = await asyncio.open_unix_connection(str(left))
+        writer.write(b"{}\n" + lines(INITIALIZE))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert json.loads(await reader.readline())["id"] == 0
+        writer.close()
+        await writer.wait_closed()
+    assert not left.exists()
+
+
+def test_a_socket_that_somebody_else_could_have_put_there_is_not_spoken_to(tmp_path: Path) -> None:
+    paths = Paths(str(tmp_path))
+    tmp_path.chmod(0o770)
+    # Nobody is there, which is found out only by whoever tries.
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(paths.mcp_socket)
+        with pytest.raises(PermissionDenied, match="can be written by others"):
+            run(paths, None, "a-secret-token")
+        tmp_path.chmod(0o700)
+        with pytest.raises(Unavailable):
+            run(paths, None, "a-secret-token")
+
+
 async def test_a_stranger_who_says_nothing_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,3 +342,17 @@ async def test_too_many_bridges_are_refused_and_told_why(
             assert "already" in refusal["error"]["message"]
             assert await second.status() != 0
         assert (await first.ask(request(1, "ping")))["result"] == {}
+
+
+async def test_a_bridge_that_has_ended_makes_room_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_stdio, "MAX_BRIDGES", 1)
+    async with serving(tmp_path), asyncio.timeout(PATIENCE_SECONDS):
+        for _ in range(3):
+            reader, writer = await asyncio.open_unix_connection(str(tmp_path / "hub.mcp"))
+            writer.write(b"{}\n" + lines(INITIALIZE) + END + b"\n")
+            answer = await reader.read()
+            assert "result" in json.loads(answer.removesuffix(END))
+            writer.close()
+            await writer.wait_closed()

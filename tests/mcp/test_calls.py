@@ -10,13 +10,14 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import INVALID_PARAMS, Implementation
 
-from hubd.errors import HubError
+from hubd.errors import HubError, by_code
 from hubd.plugins.echo import EchoPlugin
 from hubd.transport import mcp_calls
 from hubd.transport.mcp_facts import McpOptions
 from hubd.wire.item import EXIT_CODES
+from tests.mcp import raw
 from tests.mcp.desk import WAYS, Desk, attached, both_eras, events_in, every_way, text_in
-from tests.mcp.support import ERAS, Era, Transport, connected, over_stdio, serving
+from tests.mcp.support import ERAS, TOKEN, Era, Transport, connected, over_stdio, serving
 from tests.support import PATIENCE_SECONDS, Daemon
 
 
@@ -101,6 +102,8 @@ async def test_every_error_of_the_hub_is_told_with_its_code_and_what_to_do(
             problem = result.meta["plexus/error"]
             assert (problem["code"], problem["message"]) == (code, "it did not work")
             assert problem["available"] == (["this", "that"] if advice else [])
+            assert problem["suggestion"] == ("Do otherwise" if advice else "")
+            assert problem["recoverable"] is by_code(code, "").recoverable
 
 
 def test_there_is_an_error_for_every_code() -> None:
@@ -243,6 +246,18 @@ async def test_a_method_knows_its_client_and_session_without_a_parameter(
     ours = ("hubd", "uvicorn", "mcp.server")
     told = [record for record in caplog.records if record.name.startswith(ours)]
     assert secret not in " ".join(record.getMessage() for record in told)
+
+
+async def test_of_two_sessions_in_one_request_none_counts(tmp_path: Path) -> None:
+    headers = [("X-Plexus-Session", "one"), ("X-Plexus-Session", "another")]
+    async with serving(tmp_path, Desk()) as served:
+        knocker = raw.Knocker(int(served.url.rpartition(":")[2].partition("/")[0]), TOKEN)
+        for sent, session in ((headers[:1], "one"), (headers, None)):
+            call = raw.request("tools/call", {"name": "desk.who", "arguments": {}})
+            sent = [*raw.modern("tools/call", "desk.who"), *sent]
+            answer = await asyncio.to_thread(knocker.post, call, sent)
+            [known] = answer.message["result"]["structuredContent"]["events"]
+            assert known["client"][3] == session
 
 
 @both_eras

@@ -3,9 +3,12 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import anyio
+import httpx2
 import mcp_types as types
 import pytest
 from mcp import MCPError
@@ -16,6 +19,7 @@ from hubd.plugins.arbor.activation import Arbor
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
 from hubd.transport import mcp_changes
+from tests.mcp.bridge_support import INITIALIZE, request
 from tests.mcp.ears import (
     Ears,
     client_of,
@@ -28,6 +32,7 @@ from tests.mcp.support import (
     ERAS,
     LEGACY,
     MODERN,
+    TOKEN,
     TRANSPORTS,
     Era,
     Served,
@@ -155,8 +160,33 @@ async def test_sessions_that_ended_are_forgotten(
                 else:
                     async with client.listen(resource_subscriptions=[f"plexus://arbor/{tree}"]):
                         assert changes.watched() == [f"plexus://arbor/{tree}"]
-            await until(lambda: not changes._sessions and not changes.watched())
+            await until(lambda: not changes._sessions and not changes._streams)
+            await until(lambda: not changes.watched())
         await until(lambda: not watching())
+
+
+async def test_a_session_that_is_idle_ends_by_itself_and_is_forgotten(tmp_path: Path) -> None:
+    weather = Weather()
+    async with serving(tmp_path, weather) as served:
+        server = await server_of(served)
+        headers = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Accept": "application/json, text/event-stream",
+        }
+        async with httpx2.AsyncClient(headers=headers) as http:
+            opened = await http.post(served.url, json=INITIALIZE)
+            http.headers["Mcp-Session-Id"] = opened.headers["mcp-session-id"]
+            watch = request(1, "resources/subscribe", uri="plexus://weather/home")
+            assert (await http.post(served.url, json=watch)).status_code == 200
+            [session] = server.sessions._server_instances.values()
+            idle = session.idle_scope
+            assert idle is not None
+            await until(lambda: isfinite(idle.deadline))
+            # That was half an hour ago.
+            idle.deadline = anyio.current_time()
+            await until(lambda: weather.ended == ["home"])
+            await until(lambda: not server._changes._sessions)
+            assert (await http.post(served.url, json=request(2, "ping"))).status_code == 404
 
 
 async def test_a_session_that_never_says_it_is_ready_is_forgotten_as_well(tmp_path: Path) -> None:

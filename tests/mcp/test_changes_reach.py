@@ -153,6 +153,31 @@ async def test_what_a_limited_client_can_read_it_watches(
         await ears.hear(*uris)
 
 
+class Barn(Shed, namespace="barn", version="1.0.0"):
+    """Has a door of the same name."""
+
+
+@every_era
+async def test_who_watched_a_resource_is_not_told_of_it_by_a_plugin_that_it_is_not_offered(
+    tmp_path: Path, era: Era
+) -> None:
+    barn, door = Barn(), "shed://door"
+    async with (
+        serving(tmp_path, Shed(), EchoPlugin()) as served,
+        listening(served, tmp_path, "stdio", era, uris=(door,), tools="shed,echo") as (
+            limited,
+            nothing,
+        ),
+        listening(served, tmp_path, "stdio", era, uris=(door,)) as (_, ears),
+    ):
+        served.hub.detach(served.hub.find(["shed"]))
+        served.hub.attach(barn, PlexusHost(served.hub))
+        barn.registry.changes.resource_updated(door)
+        await ears.hear(door)
+        await limited.list_tools()
+        assert door not in nothing.heard
+
+
 @every_era
 async def test_a_resource_of_a_plugin_that_was_replaced_is_watched_on(
     tmp_path: Path, era: Era

@@ -118,6 +118,8 @@ async def test_half_a_character_costs_nobody_the_connection(
         assert use is _request or "caf?" in str(answer)
         [_, offered] = (await client.list_prompts()).prompts
         assert offered.description == "as in caf?"
+        assert offered.arguments is not None
+        assert [entry.description for entry in offered.arguments] == ["near the caf?"]
         with pytest.raises(MCPError, match=r"there is no caf\?"):
             await _look(client)
         assert await _lives(client)

@@ -1,6 +1,7 @@
 """The MCP server comes with its first client, and not before."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -13,10 +14,11 @@ from mcp import MCPError
 from hubd.activation import method
 from hubd.errors import Unavailable
 from hubd.plugins.echo import Echo, EchoPlugin
+from hubd.wire.bridge import REFUSED
 from tests.mcp.ears import client_of, server_of
 from tests.mcp.loaded_plugin import HEAVY
 from tests.mcp.support import ERAS, MODERN, TRANSPORTS, Era, Transport, connected, serving
-from tests.support import Daemon, environment, events_of
+from tests.support import PATIENCE_SECONDS, Daemon, environment, events_of
 
 
 @pytest.fixture
@@ -86,6 +88,21 @@ async def test_a_client_hears_that_the_server_cannot_be_made_and_the_next_one_ge
         async with client_of(served, tmp_path, transport, era) as client:
             result = await client.call_tool("echo.once", {"message": "hi"})
             assert not result.is_error
+
+
+async def test_a_bridge_hears_that_the_server_cannot_be_made_and_so_does_its_client(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "results").write_text("in the way")
+    async with serving(tmp_path, EchoPlugin()), asyncio.timeout(PATIENCE_SECONDS):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "hub.mcp"))
+        writer.write(b"{}\n")
+        answer, _, reason = (await reader.read()).partition(REFUSED)
+        told = "the daemon cannot go on with this client"
+        assert json.loads(answer)["error"]["message"].startswith(told)
+        assert json.loads(reason)["message"] == told
+        writer.close()
+        await writer.wait_closed()
 
 
 async def test_a_server_that_ended_is_made_again_for_the_next_client(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """Questions to the user: elicitation in both eras, answers that do not fit, nobody who answers."""
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,13 +15,17 @@ from mcp_types import (
     ElicitResult,
 )
 
+from hubd.activation import Activation, Option, method
 from hubd.plexus.host import _misfit
 from hubd.transport import mcp_caller
 from hubd.transport.mcp_calls import MAX_ATTEMPTS
 from hubd.transport.mcp_questions import answer_of, form_of
+from tests.mcp import raw
+from tests.mcp.bridge_support import INITIALIZE, INITIALIZED, event_of, lines, tool_call
 from tests.mcp.desk import (
     Desk,
     Person,
+    Said,
     attached,
     both_eras,
     every_way,
@@ -27,9 +34,11 @@ from tests.mcp.desk import (
     saying,
     text_in,
 )
+from tests.mcp.ears import server_of
 from tests.mcp.support import (
     LEGACY,
     MODERN,
+    TOKEN,
     TRANSPORTS,
     Era,
     Transport,
@@ -188,6 +197,8 @@ async def test_without_an_answer_in_time_the_default_stands(
         desk.ended.clear()
         result = await client.call_tool("desk.confirm", {"wait": 0.05})
         assert text_in(result).startswith("timeout: no answer within 0.05 s\n")
+    # Who answers too late is not asked once more.
+    assert len(person.asked) <= 2
 
 
 @both_eras
@@ -285,6 +296,104 @@ async def test_a_client_that_cannot_be_asked_is_told_so(
             )
             assert result.meta is not None
             assert result.meta["plexus/error"]["code"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("elicitation", "asked"),
+    [({}, True), ({"form": {}}, True), ({"form": {}, "url": {}}, True), ({"url": {}}, False)],
+    ids=["before there were kinds", "forms", "both", "pages only"],
+)
+@both_eras
+async def test_a_form_is_shown_only_to_who_can_show_forms(
+    tmp_path: Path, era: Era, elicitation: dict[str, Any], asked: bool
+) -> None:
+    capabilities = {"elicitation": elicitation}
+    call = tool_call(1, "desk.confirm")
+    if era == MODERN:
+        meta = {**raw.META, "io.modelcontextprotocol/clientCapabilities": capabilities}
+        messages = [{**call, "params": {**call["params"], "_meta": meta}}]
+    else:
+        params = {**INITIALIZE["params"], "capabilities": capabilities}
+        messages = [{**INITIALIZE, "params": params}, INITIALIZED, call]
+    desk = Desk()
+    async with serving(tmp_path, desk) as served, asyncio.timeout(PATIENCE_SECONDS):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "hub.mcp"))
+        writer.write(b"{}\n" + lines(*messages))
+        # The handshake is answered first.
+        for _ in messages[:-2]:
+            await reader.readline()
+        told = (await reader.readline()).decode()
+        # Nobody answers it: in the newer protocol nobody comes back, the older one says so.
+        if era == MODERN:
+            (await server_of(served))._calls.close()
+        else:
+            no = {"jsonrpc": "2.0", "id": json.loads(told)["id"], "result": {"action": "decline"}}
+            writer.write(lines(no))
+        await desk.ended.wait()
+        writer.close()
+        await writer.wait_closed()
+    assert ("Sure?" in told) == asked
+    assert ("cannot be asked" in told) == (not asked)
+
+
+async def test_a_client_of_the_older_protocol_is_asked_where_it_waits_for_its_answer(
+    tmp_path: Path,
+) -> None:
+    """On the stream of the call: a client need not listen anywhere else."""
+    headers = {
+        "Authorization": f"Bearer {TOKEN}",
+        "Accept": "application/json, text/event-stream",
+    }
+    hello = {**INITIALIZE["params"], "capabilities": {"elicitation": {}}}
+    async with (
+        serving(tmp_path, Desk()) as served,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE_SECONDS) as http,
+        asyncio.timeout(PATIENCE_SECONDS),
+    ):
+        opened = await http.post(served.url, json={**INITIALIZE, "params": hello})
+        http.headers["Mcp-Session-Id"] = opened.headers["mcp-session-id"]
+        await http.post(served.url, json=INITIALIZED)
+        call = tool_call(1, "desk.confirm")
+        async with http.stream("POST", served.url, json=call) as stream:
+            told = (line.removeprefix("data: ") async for line in stream.aiter_lines())
+            messages = (json.loads(line) async for line in told if line.startswith("{"))
+            question = await anext(messages)
+            assert question["method"] == "elicitation/create"
+            answer = {"action": "accept", "content": {"value": True}}
+            body = {"jsonrpc": "2.0", "id": question["id"], "result": answer}
+            await http.post(served.url, json=body)
+            assert event_of(await anext(messages))["text"] == "sure: True"
+
+
+class Files(Activation, namespace="files", version="1.0.0"):
+    """Asks about a file whose name is no text."""
+
+    NAME = b"caf\xe9".decode(errors="surrogateescape")
+
+    @method(streaming=False, bidirectional=True)
+    async def rename(self) -> AsyncIterator[Said]:
+        """Ask for another name."""
+        name = self.NAME
+        new = await self.host.prompt(f"Rename {name}?", default=name, placeholder=name)
+        [how] = await self.host.select(f"{new}, not {name}?", [Option("y", name, f"no {name}")])
+        yield Said(text=f"{new} {how}")
+
+
+@every_way
+async def test_half_a_character_in_a_question_does_not_break_the_connection(
+    tmp_path: Path, transport: Transport, era: Era
+) -> None:
+    person = saying("tea", "y")
+    async with (
+        serving(tmp_path, Files()) as served,
+        attached(served, tmp_path, transport, era, elicitation_callback=person) as client,
+        asyncio.timeout(PATIENCE_SECONDS),
+    ):
+        assert said_in(await client.call_tool("files.rename", {})) == "tea y"
+    assert [form.message for form in person.asked] == ["Rename caf??", "tea, not caf??"]
+    first, second = map(field_of, person.asked)
+    assert first == {"type": "string", "description": "caf?", "default": "caf?"}
+    assert second["oneOf"] == [{"const": "y", "title": "caf? – no caf?"}]
 
 
 @every_way

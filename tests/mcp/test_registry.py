@@ -16,6 +16,7 @@ from mcp_types import (
     GetPromptRequestParams,
     GetPromptResult,
     Prompt,
+    PromptArgument,
     PromptMessage,
     ReadResourceResult,
     Request,
@@ -170,6 +171,12 @@ def new_registry() -> Registry:
     return Registry(Changes(Nowhere()))
 
 
+# As a plugin makes them that is in a hurry.
+UNCHECKED_PROMPT = Prompt(name="build", arguments=[PromptArgument.model_construct(name=None)])
+UNCHECKED_RESOURCE = Resource.model_construct(uri="shed://door", name=None)
+UNCHECKED_TEMPLATE = ResourceTemplate.model_construct(uri_template="shed://{x}", name=None)
+
+
 def _only(names: Sequence[str], *wanted: str) -> list[str]:
     return [name for name in names if name in wanted]
 
@@ -221,6 +228,21 @@ def test_a_name_that_is_taken_is_refused(add: Add) -> None:
         pytest.param(resource("plexus://schema/echo"), "is the hub's", id="hub-resource"),
         pytest.param(template("PLEXUS:/{+all}"), "is the hub's", id="hub-template"),
         pytest.param(prompt("echo.build"), "prompt of the namespace", id="dotted-prompt"),
+        pytest.param(
+            lambda registry: registry.add_prompt(UNCHECKED_PROMPT, _get),
+            "name",
+            id="prompt-that-nobody-checked",
+        ),
+        pytest.param(
+            lambda registry: registry.add_resource(UNCHECKED_RESOURCE, _read),
+            "name",
+            id="resource-that-nobody-checked",
+        ),
+        pytest.param(
+            lambda registry: registry.add_template(UNCHECKED_TEMPLATE, _read),
+            "name",
+            id="template-that-nobody-checked",
+        ),
     ],
 )
 def test_what_clients_would_choke_on_or_take_for_the_hubs_is_refused(add: Add, reason: str) -> None:
@@ -237,6 +259,12 @@ async def test_no_request_that_the_hub_answers_itself_can_be_taken_over(tmp_path
         for method in (*answered, "initialize"):
             with pytest.raises(Conflict, match="itself"):
                 request(method)(new_registry())
+
+
+def test_the_one_request_of_the_protocol_that_the_hub_leaves_alone_can_be_answered() -> None:
+    registry = new_registry()
+    request("logging/setLevel")(registry)
+    assert list(registry.requests) == ["logging/setLevel"]
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp import Client, MCPError
-from mcp_types import ReadResourceResult, TextResourceContents
+from mcp_types import Implementation, ReadResourceResult, TextResourceContents
 
-from hubd.activation import Activation, Event, Handle, NotFound, method, resolver
+from hubd.activation import Activation, Conflict, Event, Handle, NotFound, method, resolver
 from hubd.plugins.arbor.activation import Arbor
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
 from hubd.transport import mcp_resources
 from hubd.transport.mcp_facts import McpOptions
-from hubd.transport.mcp_resources import NEXT_META
+from hubd.transport.mcp_resources import MAX_LISTED, NEXT_META
 from hubd.transport.mcp_spool import PAGE_BYTES
 from hubd.transport.mcp_uris import NoSuchResource, handle_in
 from hubd.wire.handle import WireHandle
@@ -219,6 +219,50 @@ class Named(Said):
     text: str = ""
 
 
+class Result(Activation, namespace="result", version="1.0.0"):
+    """Has the name of a kind of resource of the hub's, and very many of them."""
+
+    @method(read_only=True, mcp={"resource": {"x": "x"}}, completes={"x": "result.names"})
+    async def read(self, x: str) -> AsyncIterator[Said]:
+        """Read it."""
+        yield Said(text=x)
+
+    @method(read_only=True)
+    async def names(self) -> AsyncIterator[Named]:
+        """List them."""
+        for n in range(MAX_LISTED + 1):
+            yield Named(name=f"n{n:03}")
+
+
+class Crowd(Result, namespace="crowd", version="1.0.0"):
+    """The same under a name that is free."""
+
+    @method(read_only=True, mcp={"resource": {"x": "x"}}, completes={"x": "crowd.names"})
+    async def read(self, x: str) -> AsyncIterator[Said]:
+        """Read it."""
+        yield Said(text=x)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_of_very_many_only_the_first_are_listed_and_none_in_the_place_of_the_hubs(
+    tmp_path: Path, era: Era
+) -> None:
+    async with (
+        serving(tmp_path, Result(), Crowd()) as served,
+        over_http(served.url, TOKEN, era) as client,
+    ):
+        uris = [entry.uri for entry in (await client.list_resources()).resources]
+        crowd = [uri for uri in uris if not uri.startswith("plexus://schema/")]
+        assert crowd == [f"plexus://crowd/n{n:03}" for n in range(MAX_LISTED)]
+        templates = (await client.list_resource_templates()).resource_templates
+        patterns = [entry.uri_template for entry in templates]
+        assert "plexus://crowd/{x}" in patterns
+        assert "plexus://result/{x}" not in patterns
+        # Those that are not listed are there all the same.
+        last = f"n{MAX_LISTED:03}"
+        assert (await read(client, f"plexus://crowd/{last}"))["text"] == last
+
+
 # ---- handles
 
 
@@ -379,6 +423,7 @@ async def test_a_method_is_a_resource_with_as_many_variables_as_it_says(
         "plexus://library",
         "plexus://library/",
         "plexus://plexus/call",
+        "plexus://plexus.library/x",
         "plexus://",
         "plexus:",
         "",
@@ -509,3 +554,54 @@ async def test_a_large_resource_that_is_not_wanted_any_more_leaves_no_file(
         reading.cancel()
         await ended.wait()
         assert list(results.iterdir()) == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_large_resource_that_fails_in_the_end_leaves_no_file(
+    tmp_path: Path, era: Era
+) -> None:
+    class Cliff(Activation, namespace="cliff", version="1.0.0"):
+        """Breaks off."""
+
+        @method(read_only=True, mcp={"resource": {"x": "x"}})
+        async def read(self, x: str) -> AsyncIterator[Said]:
+            """Read until it breaks."""
+            yield Said(text=x * 100_000)
+            raise NotFound("here it breaks off")
+
+    async with (
+        serving(tmp_path, Cliff()) as served,
+        client_of(served, tmp_path, "stdio", era) as client,
+    ):
+        assert await missing(client, "plexus://cliff/x", era) == "here it breaks off"
+        assert list((tmp_path / "results").iterdir()) == []
+
+
+class Doorman(Activation, namespace="doorman", version="1.0.0"):
+    """Says who comes, and sends some away."""
+
+    @method(read_only=True, mcp={"resource": {"x": "x"}})
+    async def look(self, x: str) -> AsyncIterator[Said]:
+        """Look who is there."""
+        if x == "busy":
+            raise Conflict("somebody is at the door", suggestion="Come back later")
+        yield Said(text=" ".join(map(str, (self.host.client.name, self.host.client.session_token))))
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_method_that_is_read_knows_its_client_and_gives_its_advice(
+    tmp_path: Path, era: Era
+) -> None:
+    known: dict[str, Any] = {
+        "headers": {"X-Plexus-Session": "a-session"},
+        "client_info": Implementation(name="agent", version="7.1"),
+    }
+    async with (
+        serving(tmp_path, Doorman()) as served,
+        over_http(served.url, TOKEN, era, **known) as client,
+    ):
+        assert (await read(client, "plexus://doorman/x"))["text"] == "agent a-session"
+        with pytest.raises(MCPError, match="somebody is at the door") as caught:
+            await client.read_resource("plexus://doorman/busy")
+        assert caught.value.code == -32603
+        assert caught.value.error.data == {"code": "conflict", "hint": "Come back later"}

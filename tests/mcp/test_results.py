@@ -17,7 +17,7 @@ from hubd.transport import mcp_results, mcp_spool
 from hubd.transport.mcp_results import INLINE_BYTES, Collected, tool_result
 from hubd.wire.item import Error, Guidance
 from tests.mcp.desk import Desk, attached, both_eras, events_in, every_way, text_in
-from tests.mcp.support import Era, Transport, connected, serving
+from tests.mcp.support import LEGACY, Era, Transport, connected, serving
 from tests.mcp.weather import grow, new_tree
 from tests.support import Daemon
 
@@ -130,6 +130,21 @@ def test_a_failure_after_very_much_shows_only_the_beginning_of_it() -> None:
         collected.add(b'"' + b"x" * 1000 + b'"')
     collected.error = Error(b"", "it broke", "internal")
     assert INLINE_BYTES / 2 < len(text_in(tool_result(collected))) < INLINE_BYTES + 1000
+
+
+def test_a_failure_after_more_than_is_shown_says_where_all_of_it_is(tmp_path: Path) -> None:
+    spool = mcp_spool.Spool(tmp_path / "results")
+    collected = Collected(spool, 1000)
+    for n in range(50):
+        collected.add(json.dumps({"n": n, "text": "x" * 90}).encode())
+    collected.error = Error(b"", "it broke", "internal")
+    told = text_in(tool_result(collected)).split("\n")
+    [name] = [path.name for path in (tmp_path / "results").iterdir()]
+    shown = len(collected.inline)
+    assert 0 < shown < 50
+    assert told[-1].startswith(f"Only {shown} of 50 events are shown. All of them, ")
+    assert told[-1].endswith(f" bytes: plexus://result/{name}")
+    spool.close()
 
 
 # Values for parameters of this name, as they come out of the first calls of the list below.
@@ -466,7 +481,7 @@ async def test_results_are_gone_when_the_hub_ends(
 
 @both_eras
 async def test_a_result_that_is_not_there_cannot_be_read(tmp_path: Path, era: Era) -> None:
-    ends = ("-1", "99999999999", "1e3", "0x1", "9" * 400, "1&from=-1", "%31%00")
+    ends = ("-1", "99999999999", "1e3", "0x1", "9" * 400, "1&from=-1", "%31%00", "%C2%B2")
     async with (
         serving(tmp_path, Desk()) as served,
         attached(served, tmp_path, "http", era) as client,
@@ -482,8 +497,9 @@ async def test_a_result_that_is_not_there_cannot_be_read(tmp_path: Path, era: Er
             "plexus://result/..%2fhub.db",
             "plexus://result/",
         ):
-            with pytest.raises(MCPError):
+            with pytest.raises(MCPError) as caught:
                 await client.read_resource(uri)
+            assert caught.value.code == (-32002 if era == LEGACY else -32602), uri
 
 
 @every_way

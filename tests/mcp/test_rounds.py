@@ -203,6 +203,32 @@ async def test_an_answer_to_another_question_is_asked_for_again(
         await leaves_nothing(served)
 
 
+async def test_what_happened_before_a_question_is_reported_before_it_is_asked(
+    tmp_path: Path, asker: Person
+) -> None:
+    told: list[str | None] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        told.append(message)
+
+    async with (
+        serving(tmp_path, Desk()) as served,
+        attached(served, tmp_path, "stdio", MODERN, elicitation_callback=asker) as client,
+    ):
+        state = await ask(client, "desk.interview", {"questions": 2})
+        again = await client.session.call_tool(
+            "desk.interview",
+            {"questions": 2},
+            input_responses={"answer": ElicitResult(action="accept", content={"value": "a"})},
+            request_state=state,
+            allow_input_required=True,
+            progress_callback=hear,
+        )
+        assert isinstance(again, InputRequiredResult)
+        assert told == ["0: a"]
+        (await calls_of(served)).close()
+
+
 async def test_a_call_whose_client_never_comes_back_is_ended_and_leaves_nothing(
     tmp_path: Path, asker: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:

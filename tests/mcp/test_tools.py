@@ -552,6 +552,22 @@ def test_however_deep_a_schema_is_the_list_is_made(word: str, levels: int) -> No
         assert found.refused == {"x.deep": f"its schema is nested deeper than {MAX_NESTING}"}
 
 
+def test_limits_are_what_is_just_taken() -> None:
+    fine: dict[str, Any] = {"type": "object"}
+    # Three levels are around it.
+    params = [{"properties": {"x": deep(MAX_NESTING - more)}} for more in (3, 2)]
+    found = list_tools(
+        [
+            ("x", described(params[0], fine, "deep")),
+            ("x", described(params[1], fine, "deeper")),
+            ("x", described(fine, fine, "n" * (MAX_NAME - 2))),
+            ("x", described(fine, fine, "m" * (MAX_NAME - 1))),
+        ]
+    )
+    assert list(found.tools) == ["x.deep", "x." + "n" * (MAX_NAME - 2)]
+    assert list(found.refused) == ["x.deeper", "x." + "m" * (MAX_NAME - 1)]
+
+
 @pytest.mark.parametrize(
     "reference",
     ["", "#", "#/", "#/$defs/Nowhere", "#/$defs/A/properties/x", "#/properties/x", "#/$defs", "A"],
