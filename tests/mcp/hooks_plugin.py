@@ -87,3 +87,7 @@ class Hooks(Activation, namespace="hooks", version="1.0.0"):
             raise asyncio.CancelledError
         if self.way == "waits":
             await asyncio.Event().wait()
+        if self.way == "speaks the protocol":
+            from mcp.shared.exceptions import MCPError
+
+            raise MCPError(-31999, "in its own words")

@@ -13,6 +13,7 @@ from hubd.activation import Activation, Event, method
 from hubd.plexus.host import PlexusHost
 from hubd.plugins.echo import EchoPlugin
 from hubd.transport import mcp_prompts
+from hubd.transport.mcp_hooks import ask_plugin
 from tests.mcp.desk import Desk, attached, both_eras, every_way, text_in
 from tests.mcp.ears import deprecated, listening
 from tests.mcp.hooks_plugin import Hooks
@@ -103,6 +104,35 @@ async def test_what_a_hook_raises_is_told_and_costs_nothing_else(
         ):
             assert told in await _failure(client, use)
         assert await _lives(client)
+
+
+@every_use
+async def test_a_hook_may_answer_with_an_error_of_the_protocol(tmp_path: Path, use: Use) -> None:
+    async with (
+        serving(tmp_path, Hooks("speaks the protocol")) as served,
+        over_http(served.url, TOKEN, MODERN) as client,
+    ):
+        with pytest.raises(MCPError) as caught:
+            await use(client)
+        assert (caught.value.code, caught.value.message) == (-31999, "in its own words")
+
+
+async def test_who_cancels_a_hook_does_not_hear_that_it_failed() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    asking = asyncio.create_task(ask_plugin("a hook", wait()))
+    await begun.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+    assert ended.is_set()
+    assert asking.cancelled()
 
 
 @every_use

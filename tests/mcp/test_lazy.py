@@ -15,7 +15,7 @@ from hubd.activation import method
 from hubd.errors import Unavailable
 from hubd.plugins.echo import Echo, EchoPlugin
 from hubd.wire.bridge import REFUSED
-from tests.mcp.ears import client_of, server_of
+from tests.mcp.ears import client_of, server_of, until
 from tests.mcp.loaded_plugin import HEAVY
 from tests.mcp.support import ERAS, MODERN, TRANSPORTS, Era, Transport, connected, serving
 from tests.support import PATIENCE_SECONDS, Daemon, environment, events_of
@@ -69,6 +69,16 @@ async def test_clients_that_come_at_once_get_one_server(tmp_path: Path) -> None:
     async with serving(tmp_path, EchoPlugin()) as served:
         servers = await asyncio.gather(*(served.lazy.server() for _ in range(10)))
         assert len(set(map(id, servers))) == 1
+
+
+async def test_who_goes_away_while_the_server_is_made_takes_it_from_nobody(tmp_path: Path) -> None:
+    async with serving(tmp_path, EchoPlugin()) as served:
+        first, second = (asyncio.create_task(served.lazy.server()) for _ in range(2))
+        await until(lambda: served.lazy._ready is not None)
+        first.cancel()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert await second is await server_of(served)
+        assert first.cancelled()
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -14,7 +14,7 @@ from hubd.transport import mcp_stdio
 from hubd.transport.mcp_facts import McpOptions
 from tests.mcp import raw
 from tests.mcp.bridge_support import INITIALIZE, bridge, lines, read, request
-from tests.mcp.desk import Desk, attached, every_way
+from tests.mcp.desk import Desk, attached, both_eras, every_way
 from tests.mcp.support import LEGACY, MODERN, Era, Served, Transport, serving
 from tests.support import Daemon, environment, events_of, hubd
 
@@ -74,6 +74,16 @@ async def test_a_client_that_asks_only_for_what_is_not_offered_is_told_what_is(
             async with attached(served, tmp_path, transport, era, tools=asked) as client:
                 names = {tool.name.partition(".")[0] for tool in (await client.list_tools()).tools}
                 assert names == offered
+
+
+@both_eras
+async def test_over_http_namespaces_may_be_asked_for_one_by_one(tmp_path: Path, era: Era) -> None:
+    async with (
+        serving(tmp_path, Desk(), EchoPlugin()) as served,
+        attached(served, tmp_path, "http", era, tools="echo&tools=desk") as client,
+    ):
+        names = {tool.name.partition(".")[0] for tool in (await client.list_tools()).tools}
+        assert names == {"desk", "echo"}
 
 
 @every_way

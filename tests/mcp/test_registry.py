@@ -431,15 +431,18 @@ async def test_a_plugin_that_comes_later_and_fails_is_reported_for_as_long_as_it
     tmp_path: Path,
 ) -> None:
     async with (
-        serving(tmp_path, EchoPlugin()) as served,
+        serving(tmp_path, EchoPlugin(), Shed("older", fail)) as served,
         over_http(served.url, TOKEN, MODERN) as client,
     ):
+        assert await _found(client) == set()
+        older = "older as an extension of MCP"
+        assert list(await _reported(served.hub)) == [older]
         broken = Shed("broken", in_turn(EVERYTHING, fail))
         node = served.hub.attach(broken, PlexusHost(served.hub))
         assert await _found(client) == set()
-        assert list(await _reported(served.hub)) == ["broken as an extension of MCP"]
+        assert list(await _reported(served.hub)) == [older, "broken as an extension of MCP"]
         served.hub.detach(node)
-        assert await _reported(served.hub) == {}
+        assert list(await _reported(served.hub)) == [older]
 
 
 async def test_a_plugin_that_is_gone_adds_nothing_more(tmp_path: Path) -> None:

@@ -212,6 +212,26 @@ async def test_who_was_refused_cannot_go_on_sending_for_ever(
         assert await near.ask() == 200
 
 
+async def test_what_was_answered_does_not_count_as_sent_in_vain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_web, "MAX_UNREAD_BYTES", 2000)
+    async with serving(tmp_path) as served:
+        near = Near(served)
+
+        def talk(knocker: Knocker) -> list[int]:
+            written = knocker.written(request("tools/list"), LIST)
+            assert len(written) < 2000
+            with connection(knocker.port) as opened:
+                statuses = []
+                for _ in range(10):
+                    opened.sendall(written)
+                    statuses.append(read_answer(opened, "POST").status)
+                return statuses
+
+        assert await near.do(talk) == [200] * 10
+
+
 async def test_what_comes_malformed_after_an_answer_is_no_error_of_ours(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
