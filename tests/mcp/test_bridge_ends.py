@@ -194,6 +194,21 @@ async def test_a_client_that_uses_a_number_twice_gets_both_answers(
     await writer.wait_closed()
 
 
+async def test_who_has_said_all_and_neither_dies_nor_gets_his_answer_is_not_kept_for_ever(
+    tmp_path: Path, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_lines, "DRAIN_SECONDS", 0.05)
+    reader, writer = await asyncio.open_unix_connection(str(tmp_path / "hub.mcp"))
+    writer.write(b"{}\n" + lines(INITIALIZE, INITIALIZED, tool_call(1, "waiting.wait")))
+    await reached(waiting.started)
+    writer.write(END + b"\n")
+    await reached(waiting.cancelled)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert (await reader.read()).endswith(END)
+    writer.close()
+    await writer.wait_closed()
+
+
 async def test_a_client_that_has_said_all_may_still_die(
     tmp_path: Path, waiting: Waiting, draining: asyncio.Event
 ) -> None:

@@ -41,7 +41,7 @@ from tests.mcp.support import (
     serving,
 )
 from tests.mcp.weather import Said, Weather, grow, long_pauses, new_tree, watching
-from tests.support import Daemon, call_events
+from tests.support import PATIENCE_SECONDS, Daemon, call_events
 
 LISTS = ["tools", "resources", "prompts"]
 
@@ -415,9 +415,12 @@ async def test_one_client_may_watch_so_many_resources_and_no_more(
     ],
 )
 async def test_watching_what_never_changes_or_is_not_there_is_harmless(
-    tmp_path: Path, era: Era, uri: str
+    tmp_path: Path, era: Era, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Nobody waits for what will never begin.
+    monkeypatch.setattr(mcp_changes, "BEGIN_SECONDS", 10 * PATIENCE_SECONDS)
     async with (
+        asyncio.timeout(PATIENCE_SECONDS),
         serving(tmp_path, Weather(), EchoPlugin()) as served,
         listening(served, tmp_path, "http", era, uris=(uri,)) as (_, ears),
     ):
