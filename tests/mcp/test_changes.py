@@ -216,12 +216,12 @@ async def test_a_session_that_never_says_it_is_ready_is_forgotten_as_well(tmp_pa
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_node_added_over_another_transport_is_told_to_who_watches_the_tree(
-    daemon: Daemon, transport: Transport, era: Era
+    shared_daemon: Daemon, transport: Transport, era: Era
 ) -> None:
     ears = Ears()
     async with (
-        daemon.client() as other,
-        connected(daemon, transport, era, message_handler=ears.take) as client,
+        shared_daemon.client() as other,
+        connected(shared_daemon, transport, era, message_handler=ears.take) as client,
     ):
         made = await other.call("arbor.tree_create")
         tree = made[0]["content"]["tree_id"]

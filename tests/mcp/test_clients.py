@@ -2,8 +2,6 @@
 
 import http.client
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,13 +13,6 @@ from tests.mcp.support import ERAS, MODERN, TRANSPORTS, Era, Transport, connecte
 from tests.support import PATIENCE_SECONDS, Daemon
 
 META = "io.modelcontextprotocol"
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """One daemon for all: every test makes a tree of its own."""
-    with Daemon(Path(tmp_path_factory.mktemp("clients"), "home")) as running:
-        yield running
 
 
 class RawClient:
@@ -113,9 +104,9 @@ async def event_of(client: Client, name: str, arguments: dict[str, Any]) -> dict
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_official_client_gets_the_answer_of_the_seed(
-    daemon: Daemon, transport: Transport, era: Era
+    shared_daemon: Daemon, transport: Transport, era: Era
 ) -> None:
-    async with connected(daemon, transport, era) as client:
+    async with connected(shared_daemon, transport, era) as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert "tree_id" in listed["arbor.tree_render"].input_schema["required"]
         tree_id = await make_tree(lambda name, given: event_of(client, name, given))
@@ -128,9 +119,9 @@ async def test_the_official_client_gets_the_answer_of_the_seed(
 
 @pytest.mark.parametrize("client_type", [RawLegacy, RawModern])
 async def test_the_request_of_the_seed_by_hand_gets_the_answer_of_the_seed(
-    daemon: Daemon, client_type: type[RawClient]
+    shared_daemon: Daemon, client_type: type[RawClient]
 ) -> None:
-    client = client_type(daemon)
+    client = client_type(shared_daemon)
     tree_id = await make_tree(client.event)
     answer = client.call(42, "arbor.tree_render", {"tree_id": tree_id})
     assert answer["jsonrpc"] == "2.0"
@@ -141,21 +132,23 @@ async def test_the_request_of_the_seed_by_hand_gets_the_answer_of_the_seed(
 
 @pytest.mark.parametrize("client_type", [RawLegacy, RawModern])
 async def test_a_tree_that_is_not_there_is_an_error_in_the_result(
-    daemon: Daemon, client_type: type[RawClient]
+    shared_daemon: Daemon, client_type: type[RawClient]
 ) -> None:
     missing = "550e8400-e29b-41d4-a716-446655440000"
-    answer = client_type(daemon).call(42, "arbor.tree_render", {"tree_id": missing})
+    answer = client_type(shared_daemon).call(42, "arbor.tree_render", {"tree_id": missing})
     assert answer["result"]["isError"] is True
     [block] = answer["result"]["content"]
     assert block["text"].startswith("not_found: ")
     assert missing in block["text"]
 
 
-async def test_the_tools_and_their_schemas_are_the_same_by_every_way_in(daemon: Daemon) -> None:
+async def test_the_tools_and_their_schemas_are_the_same_by_every_way_in(
+    shared_daemon: Daemon,
+) -> None:
     lists = []
     for transport in TRANSPORTS:
         for era in ERAS:
-            async with connected(daemon, transport, era) as client:
+            async with connected(shared_daemon, transport, era) as client:
                 listed = await client.list_tools()
                 assert listed.next_cursor is None
                 tools = [tool.model_dump(mode="json", exclude_none=True) for tool in listed.tools]

@@ -23,19 +23,13 @@ from tests.mcp.support import (
 from tests.support import Daemon, call_items, events_of
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with Daemon(tmp_path_factory.mktemp("hub") / "home") as running:
-        yield running
-
-
 @pytest.fixture
-def daemon(running: Daemon) -> Iterator[Daemon]:
+def daemon(shared_daemon: Daemon) -> Iterator[Daemon]:
     """A daemon without any cones."""
-    yield running
-    for page in events_of(running.home, "cone.list"):
+    yield shared_daemon
+    for page in events_of(shared_daemon.home, "cone.list"):
         for cone in page["cones"]:
-            events_of(running.home, "cone.delete", identifier=cone["cone_id"])
+            events_of(shared_daemon.home, "cone.delete", identifier=cone["cone_id"])
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -18,19 +18,13 @@ MAIL_AND_MEMO = ["mustache.mail", "mustache.memo"]
 both_eras = pytest.mark.parametrize("era", ERAS)
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with Daemon(tmp_path_factory.mktemp("hub") / "home") as running:
-        yield running
-
-
 @pytest.fixture
-def daemon(running: Daemon) -> Iterator[Daemon]:
+def daemon(shared_daemon: Daemon) -> Iterator[Daemon]:
     """A daemon without any templates."""
-    yield running
-    for page in events_of(running.home, "mustache.list_templates"):
+    yield shared_daemon
+    for page in events_of(shared_daemon.home, "mustache.list_templates"):
         for template in page["templates"]:
-            events_of(running.home, "mustache.delete_template", name=template["name"])
+            events_of(shared_daemon.home, "mustache.delete_template", name=template["name"])
 
 
 def register(daemon: Daemon, name: str, template: str, **more: Any) -> None:

@@ -66,16 +66,20 @@ def by_old_client(python: str, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_an_old_client_lists_calls_and_reads_as_a_new_one_does(
-    daemon: Daemon, old_python: str, transport: Transport
+    shared_daemon: Daemon, old_python: str, transport: Transport
 ) -> None:
     if transport == "http":
-        seen = by_old_client(old_python, "http", daemon.record["mcp_url"], daemon.token)
+        seen = by_old_client(
+            old_python, "http", shared_daemon.record["mcp_url"], shared_daemon.token
+        )
     else:
-        seen = by_old_client(old_python, "stdio", *HUBD, "--home", str(daemon.home), "--stdio")
+        seen = by_old_client(
+            old_python, "stdio", *HUBD, "--home", str(shared_daemon.home), "--stdio"
+        )
     assert seen["sdk"].startswith(f"{WANTED}.")
     assert seen["protocol"] == "2025-11-25"
     assert seen["content"] == [{"type": "text", "text": RENDER}]
     assert seen["is_error"] is False
     assert seen["resource"] == RENDER
-    async with connected(daemon, transport, "2026-07-28") as client:
+    async with connected(shared_daemon, transport, "2026-07-28") as client:
         assert seen["tools"] == [tool.name for tool in (await client.list_tools()).tools]

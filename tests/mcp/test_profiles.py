@@ -157,13 +157,8 @@ async def test_a_session_goes_on_when_a_plugin_it_was_opened_for_is_gone(tmp_pat
         assert not (await client.call_tool("echo.once", {"message": "x"})).is_error
 
 
-@pytest.fixture
-def daemon(home: Path) -> Daemon:
-    return Daemon(home)
-
-
-def test_over_http_the_refusal_is_a_message_of_the_protocol(daemon: Daemon) -> None:
-    with daemon:
+def test_over_http_the_refusal_is_a_message_of_the_protocol(home: Path) -> None:
+    with Daemon(home) as daemon:
         knocker = raw.Knocker(raw.ports(daemon)[1], daemon.token)
         for body, headers in (
             (raw.request("tools/list"), raw.modern("tools/list")),
@@ -182,21 +177,20 @@ def test_over_http_the_refusal_is_a_message_of_the_protocol(daemon: Daemon) -> N
 @pytest.mark.parametrize("variable", [False, True], ids=["option", "variable"])
 @pytest.mark.parametrize("first", [lines(INITIALIZE), lines(request(0, "server/discover")), b""])
 async def test_the_bridge_tells_its_client_and_its_user(
-    daemon: Daemon, first: bytes, variable: bool
+    shared_daemon: Daemon, first: bytes, variable: bool
 ) -> None:
-    with daemon:
-        option = () if variable else ("--mcp-tools", "echo,arbr")
-        env = environment(**({"HUBD_MCP_TOOLS": "echo,arbr"} if variable else {}))
-        async with bridge(daemon.home, *option, env=env) as client:
-            await client.send(first)
-            client.hang_up()
-            answers = read(await client.rest())
-            told = "there is no namespace 'arbr'. Did you mean arbor?"
-            assert answers[0 if first else None]["error"]["message"] == told
-            assert await client.status() == 2
-            assert await client.said() == (
-                "hubd: there is no namespace 'arbr'\n      Did you mean arbor?\n"
-            )
+    option = () if variable else ("--mcp-tools", "echo,arbr")
+    env = environment(**({"HUBD_MCP_TOOLS": "echo,arbr"} if variable else {}))
+    async with bridge(shared_daemon.home, *option, env=env) as client:
+        await client.send(first)
+        client.hang_up()
+        answers = read(await client.rest())
+        told = "there is no namespace 'arbr'. Did you mean arbor?"
+        assert answers[0 if first else None]["error"]["message"] == told
+        assert await client.status() == 2
+        assert await client.said() == (
+            "hubd: there is no namespace 'arbr'\n      Did you mean arbor?\n"
+        )
 
 
 async def test_a_client_that_says_nothing_is_told_all_the_same(

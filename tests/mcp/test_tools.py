@@ -71,8 +71,8 @@ async def broken(client: Client) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_every_method_of_a_real_hub_is_a_tool(daemon: Daemon, era: Era) -> None:
-    async with daemon.client() as other, connected(daemon, "http", era) as client:
+async def test_every_method_of_a_real_hub_is_a_tool(shared_daemon: Daemon, era: Era) -> None:
+    async with shared_daemon.client() as other, connected(shared_daemon, "http", era) as client:
         tools = {tool.name: tool for tool in await all_tools(client)}
         items = await other.call("plexus.activations")
         methods: dict[str, MethodSchema] = {}
