@@ -6,7 +6,6 @@ first client is there. Knows nothing of sockets; mcp_http.py and mcp_stdio.py do
 
 import asyncio
 import logging
-import math
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -15,12 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcp.server import NotificationOptions, Server
-from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.server.streamable_http import StreamableHTTPServerTransport
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
@@ -64,6 +60,7 @@ from hubd.transport.mcp_prompts import Prompts
 from hubd.transport.mcp_registry import CallTool, Registry
 from hubd.transport.mcp_resources import Resources, not_found
 from hubd.transport.mcp_results import printable, readable
+from hubd.transport.mcp_sessions import Sessions
 from hubd.transport.mcp_spool import Spool
 from hubd.transport.mcp_tools import ToolList, all_methods, list_tools
 from hubd.transport.mcp_uris import NoSuchResource
@@ -71,10 +68,6 @@ from hubd.transport.mcp_uris import NoSuchResource
 log = logging.getLogger("hubd.transport")
 # The SDK reports every session with its id.
 logging.getLogger("mcp").setLevel(logging.WARNING)
-
-# One user's clients; a session that is idle for half an hour ends by itself, and before that if
-# there is no room for another: not every client says that it leaves.
-MAX_SESSIONS: Final = 512
 
 INSTRUCTIONS: Final = """\
 Every method of the hub is a tool named namespace{dot}method. {more}A text such as \
@@ -107,7 +100,7 @@ class HubMcp:
         # What was left out of the tools, as the hub tells of it.
         self._reported: list[tuple[str, str]] = []
         self.server = _server(self, clients.hub.name)
-        self.sessions = _Sessions(self.server, max_sessions=MAX_SESSIONS)
+        self.sessions = Sessions(self.server)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -348,29 +341,6 @@ class _Server(Server[dict[str, Any]]):
             experimental_capabilities,
             extensions,
         )
-
-
-class _Sessions(StreamableHTTPSessionManager):
-    """The SDK's sessions of the older protocol; silence locks nobody out."""
-
-    def _admit_session(
-        self, requestor: AuthorizationContext | None
-    ) -> StreamableHTTPServerTransport | None:
-        admitted = super()._admit_session(requestor)
-        if admitted is not None:
-            return admitted
-        # Whoever is being answered, or listens, has no deadline.
-        ends = {
-            session_id: session.idle_scope
-            for session_id, session in self._server_instances.items()
-            if session.idle_scope is not None and session.idle_scope.deadline < math.inf
-        }
-        if not ends:
-            return None
-        silent = min(ends, key=lambda session_id: ends[session_id].deadline)
-        ends[silent].cancel()
-        del self._server_instances[silent]
-        return super()._admit_session(requestor)
 
 
 def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:

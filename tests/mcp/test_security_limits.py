@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from hubd.transport import mcp, mcp_http, mcp_web
+from hubd.transport import mcp_http, mcp_sessions, mcp_web
 from tests.mcp.hostile import Witness
 from tests.mcp.raw import (
     META,
@@ -325,7 +325,7 @@ def listen(stack: ExitStack, knocker: Knocker, headers: Pairs) -> None:
 async def test_there_are_only_so_many_sessions_at_work_until_one_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp, "MAX_SESSIONS", 3)
+    monkeypatch.setattr(mcp_sessions, "MAX_SESSIONS", 3)
     async with serving(tmp_path) as served:
         near = Near(served)
 
@@ -354,7 +354,7 @@ async def test_there_are_only_so_many_sessions_at_work_until_one_ends(
 async def test_the_session_that_has_been_silent_for_longest_makes_room_for_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp, "MAX_SESSIONS", 3)
+    monkeypatch.setattr(mcp_sessions, "MAX_SESSIONS", 3)
     async with serving(tmp_path) as served:
         near = Near(served)
 
