@@ -17,7 +17,6 @@ from hubd.wire.bridge import END
 from tests.mcp.bridge_support import (
     INITIALIZE,
     INITIALIZED,
-    PLUGINS,
     Bridge,
     bridge,
     daemons_of,
@@ -37,10 +36,9 @@ INVALID_REQUEST = -32600
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+def daemon(bridged_daemon: Daemon) -> Daemon:
     """One daemon for all that leave it alive."""
-    with Daemon(Path(tmp_path_factory.mktemp("bridge"), "home"), *PLUGINS) as running:
-        yield running
+    return bridged_daemon
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -59,10 +59,9 @@ class Waiting(Activation, namespace="waiting", version="1.0.0"):
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+def daemon(bridged_daemon: Daemon) -> Daemon:
     """One daemon for all that leave it alive."""
-    with Daemon(Path(tmp_path_factory.mktemp("bridge"), "home"), *PLUGINS) as running:
-        yield running
+    return bridged_daemon
 
 
 @pytest.fixture

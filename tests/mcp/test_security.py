@@ -41,11 +41,8 @@ METHODS = ("GET", "HEAD", "OPTIONS", "DELETE", "PUT", "PATCH", "POST", "TRACE", 
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    home = tmp_path_factory.mktemp("locked") / "home"
-    plugin = ("--plugin", "tests.mcp.hostile:Witness")
-    with Daemon(home, *plugin, "--log-level", "debug") as running:
-        yield running
+def daemon(witnessed_daemon: Daemon) -> Daemon:
+    return witnessed_daemon
 
 
 @pytest.fixture(scope="module")

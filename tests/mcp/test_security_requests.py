@@ -5,7 +5,6 @@ Bytes on sockets against a real daemon, on the port of the WebSocket and on that
 
 import json
 import socket
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -37,11 +36,8 @@ LIMIT = 4 * 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    home = tmp_path_factory.mktemp("locked") / "home"
-    plugin = ("--plugin", "tests.mcp.hostile:Witness")
-    with Daemon(home, *plugin, "--log-level", "debug") as running:
-        yield running
+def daemon(witnessed_daemon: Daemon) -> Daemon:
+    return witnessed_daemon
 
 
 @pytest.fixture(scope="module")
