@@ -40,8 +40,7 @@ async def _start(hub: Hub, host: PlexusHost, source: Source) -> "_Life | None":
         node = hub.attach(activation, host)
         if hub.database is not None:
             for below in node.walk():
-                prefix = below.path.replace(".", "_").replace("-", "_") + "_"
-                await hub.database.migrate(below.path, below.activation.migrations, prefix)
+                await hub.database.migrate(below.path, below.activation.migrations)
         # Describing it now finds what has no JSON Schema before a caller does.
         _ = hub.hash
         life = _Life(node)

@@ -140,12 +140,13 @@ class Database:
         self._batches.put(None)
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
-    async def migrate(self, owner: str, steps: Sequence[str], prefix: str = "") -> None:
+    async def migrate(self, owner: str, steps: Sequence[str]) -> None:
         """Bring one owner's tables up to date, one transaction for each migration.
 
         Raises:
             DatabaseNewer: The database holds more of the owner's migrations than `steps`.
-            DatabaseUnusable: An applied migration was edited, or one of them fails.
+            DatabaseUnusable: An applied migration was edited, or one of them fails or uses
+                tables that are not the owner's.
         """
         if not steps:
             return
@@ -154,7 +155,7 @@ class Database:
             step = steps[number - 1]
             await self.transaction(
                 lambda tx, number=number, step=step: migrations.apply(  # type: ignore[misc]
-                    tx.raw, owner, number, step, prefix
+                    tx.raw, owner, number, step
                 )
             )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from hubd.errors import DatabaseNewer, DatabaseUnusable
+from hubd.storage.migration_guard import MigrationGuard
 from hubd.storage.tables import HUB_MIGRATIONS
 
 # "hubd" in ASCII: tells our files from other programs' databases.
@@ -98,13 +99,13 @@ def is_blank(connection: sqlite3.Connection) -> bool:
     return not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
 
 
-def apply(
-    connection: sqlite3.Connection, owner: str, number: int, step: str, prefix: str = ""
-) -> None:
+def apply(connection: sqlite3.Connection, owner: str, number: int, step: str) -> None:
     """Apply one migration, with its record, inside the transaction that is running.
 
+    A plugin's migration may use only the plugin's own tables; the hub's may use all.
+
     Raises:
-        DatabaseUnusable: It fails, or makes something whose name does not begin with `prefix`.
+        DatabaseUnusable: It fails, or uses a table that is not the owner's.
     """
     if _DEFERRED.search(step):
         raise DatabaseUnusable(
@@ -112,24 +113,29 @@ def apply(
             "with others",
             suggestion="Leave DEFERRED out",
         )
-    before = _names(connection)
     try:
-        for statement in _statements(step):
-            connection.execute(statement)
+        if owner == HUB:
+            for statement in _statements(step):
+                connection.execute(statement)
+        else:
+            _apply_guarded(connection, owner, number, step)
     except sqlite3.Error as error:
         raise DatabaseUnusable(
             f"migration {number} of {owner} failed: {error}", suggestion="Correct its SQL"
         ) from error
-    stray = sorted(name for name in _names(connection) - before if not name.startswith(prefix))
-    if stray:
-        raise DatabaseUnusable(
-            f"{owner} may only make tables and indexes named {prefix}…, not {', '.join(stray)}",
-            suggestion=f"Put {prefix} before their names",
-        )
     connection.execute(
         "INSERT INTO hub_migrations (owner, number, sha256, applied_at) VALUES (?, ?, ?, ?)",
         (owner, number, fingerprint(step), int(time.time())),
     )
+
+
+def _apply_guarded(connection: sqlite3.Connection, owner: str, number: int, step: str) -> None:
+    guard = MigrationGuard(connection, owner, number, set(owners(connection)) - {HUB})
+    before = _names(connection)
+    for statement in _statements(step):
+        guard.execute(statement)
+    guard.refuse_stray(_names(connection) - before)
+    guard.check_bodies()
 
 
 def fingerprint(step: str) -> str:

@@ -126,7 +126,7 @@ async def test_lifespans_start_before_calls_and_end_in_reverse_order(hub: Hub) -
     ("broken", "reason"),
     [
         (source(FailsToStart), "OSError: no such device"),
-        (source(BadTable), "greedy may only make tables and indexes named greedy_…"),
+        (source(BadTable), "migration 1 of greedy may not make living_things"),
         (source(RaisesOnInit), "SystemExit: I will not"),
         (source(Living), "the name 'living' is taken in 'plexus'"),
         (Source("nowhere.to.be.found:Plugin", "a test"), "ModuleNotFoundError"),

@@ -60,12 +60,12 @@ def files(directory: Path) -> dict[str, tuple[bytes, int]]:
 
 
 async def migrated(
-    path: Path, *versions: int, steps: tuple[str, ...] = STEPS, prefix: str = "p_"
+    path: Path, *versions: int, steps: tuple[str, ...] = STEPS, owner: str = "p"
 ) -> list[str]:
     """The database after each of these versions of a plugin has run on it."""
     for version in versions:
         async with Database(path) as db:
-            await db.migrate("p", steps[:version], prefix)
+            await db.migrate(owner, steps[:version])
     return content(path)
 
 
@@ -74,7 +74,7 @@ async def migrated(
 
 async def test_a_blank_database_gets_every_step_in_order(tmp_path: Path) -> None:
     async with Database(tmp_path / "hub.db") as db:
-        await db.migrate("p", STEPS, "p_")
+        await db.migrate("p", STEPS)
         rows = await db.fetch_all("SELECT text, more FROM p_all")
         assert rows == [{"text": text, "more": 7} for text in TEXTS]
         record = await db.fetch_all("SELECT owner, number FROM hub_migrations ORDER BY 1, 2")
@@ -113,9 +113,9 @@ async def test_a_plugins_tables_come_from_every_earlier_version(
 ) -> None:
     hub = build_hub("plexus", database=None)
     for node in hub.attach(Source(target, "a test").load(), PlexusHost(hub)).walk():
-        steps, prefix = tuple(node.activation.migrations), node.path.replace(".", "_") + "_"
+        steps, owner = tuple(node.activation.migrations), node.path
         ends = [
-            await migrated(tmp_path / f"{prefix}{k}.db", k, len(steps), steps=steps, prefix=prefix)
+            await migrated(tmp_path / f"{owner}{k}.db", k, len(steps), steps=steps, owner=owner)
             for k in range(len(steps) + 1)
         ]
         assert ends == len(ends) * ends[:1]
@@ -123,9 +123,9 @@ async def test_a_plugins_tables_come_from_every_earlier_version(
 
 async def test_two_owners_do_not_see_each_others_steps(tmp_path: Path) -> None:
     async with Database(tmp_path / "hub.db") as db:
-        await db.migrate("a", ["CREATE TABLE a_x (y ANY) STRICT"], "a_")
-        await db.migrate("b", ["CREATE TABLE b_x (y ANY) STRICT"], "b_")
-        await db.migrate("b", ["CREATE TABLE b_x (y ANY) STRICT"], "b_")
+        await db.migrate("a", ["CREATE TABLE a_x (y ANY) STRICT"])
+        await db.migrate("b", ["CREATE TABLE b_x (y ANY) STRICT"])
+        await db.migrate("b", ["CREATE TABLE b_x (y ANY) STRICT"])
         found = await db.fetch_all("SELECT owner FROM hub_migrations WHERE owner <> ?", HUB)
         assert found == [{"owner": "a"}, {"owner": "b"}]
 
@@ -162,7 +162,7 @@ async def test_a_step_that_fails_leaves_nothing_and_can_be_corrected(
     before = await migrated(path, 1)
     async with Database(path) as db:
         with pytest.raises(DatabaseUnusable) as caught:
-            await db.migrate("p", [STEPS[0], step], "p_")
+            await db.migrate("p", [STEPS[0], step])
         assert caught.value.suggestion
     assert content(path) == before
     await migrated(path, len(STEPS))
@@ -173,7 +173,7 @@ async def test_steps_before_the_failing_one_remain(tmp_path: Path) -> None:
     expected = await migrated(tmp_path / "expected.db", 2)
     async with Database(path) as db:
         with pytest.raises(DatabaseUnusable, match="migration 3 of p failed"):
-            await db.migrate("p", [*STEPS[:2], "nonsense", STEPS[3]], "p_")
+            await db.migrate("p", [*STEPS[:2], "nonsense", STEPS[3]])
     assert content(path) == expected
 
 
@@ -189,7 +189,7 @@ async def test_steps_before_the_failing_one_remain(tmp_path: Path) -> None:
 )
 async def test_comments_and_texts_are_no_statements(tmp_path: Path, step: str) -> None:
     async with Database(tmp_path / "hub.db") as db:
-        await db.migrate("p", [step], "p_")
+        await db.migrate("p", [step])
         assert await db.fetch_all("SELECT x FROM p_b") == []
 
 
@@ -203,9 +203,101 @@ async def test_a_stray_name_is_refused_with_the_remedy(tmp_path: Path, kind: str
     }
     async with Database(tmp_path / "hub.db") as db:
         with pytest.raises(DatabaseUnusable) as caught:
-            await db.migrate("p", [STEPS[0], f"CREATE {kind} stray {rest[kind]}"], "p_")
-    assert "stray" in caught.value.message
-    assert caught.value.suggestion == "Put p_ before their names"
+            await db.migrate("p", [STEPS[0], f"CREATE {kind} stray {rest[kind]}"])
+    assert caught.value.message == "migration 2 of p may not make stray"
+    assert "named p_…" in caught.value.suggestion
+
+
+# Other owners' tables
+
+OTHERS = (
+    "CREATE TABLE q_items (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT;"
+    "CREATE INDEX q_text ON q_items (text)",
+)
+# What a migration of `p` tries, and the end of the sentence that refuses it.
+TRESPASSES = {
+    "DROP TABLE q_items": "drop q_items",
+    "DROP INDEX q_text": "drop q_text",
+    "ALTER TABLE q_items RENAME TO p_stolen": "alter q_items",
+    "ALTER TABLE q_items ADD COLUMN mine INTEGER": "alter q_items",
+    "ALTER TABLE p_items RENAME TO q_gift": "make q_gift",
+    "INSERT INTO q_items (text) VALUES ('mine')": "change q_items",
+    "UPDATE q_items SET text = ''": "change q_items",
+    "DELETE FROM q_items": "change q_items",
+    "INSERT INTO p_items (text) SELECT text FROM q_items": "read q_items",
+    "CREATE INDEX p_i ON q_items (text)": "make p_i on q_items",
+    "CREATE TRIGGER p_t AFTER INSERT ON q_items BEGIN DELETE FROM p_items; END": (
+        "make p_t on q_items"
+    ),
+    "CREATE TRIGGER p_t AFTER INSERT ON p_items BEGIN DELETE FROM q_items; END": (
+        "change q_items (in p_t)"
+    ),
+    "CREATE TRIGGER p_t AFTER UPDATE OF text ON p_items BEGIN DELETE FROM q_items; END": (
+        "change q_items (in p_t)"
+    ),
+    "CREATE VIEW p_v AS SELECT text FROM q_items": "read q_items (in p_v)",
+    "DELETE FROM hub_migrations": "change hub_migrations",
+    "DROP TABLE arbor_nodes": "drop arbor_nodes",
+    "CREATE TEMP TABLE p_b (x)": "make temporary tables, indexes, triggers or views",
+    "ATTACH ':memory:' AS other": "attach another database",
+    "PRAGMA writable_schema = ON": "use PRAGMA writable_schema",
+    "PRAGMA user_version = 7": "use PRAGMA user_version",
+    "COMMIT": "begin, commit or roll back: it is one transaction already",
+    "SAVEPOINT mine": "use savepoints",
+    "ANALYZE": "use ANALYZE",
+}
+
+
+async def test_a_migration_may_use_only_its_own_tables(tmp_path: Path) -> None:
+    path = tmp_path / "hub.db"
+    await migrated(path, 1)
+    before = await migrated(path, 1, steps=OTHERS, owner="q")
+    async with Database(path) as db:
+        for step, end in TRESPASSES.items():
+            with pytest.raises(DatabaseUnusable) as caught:
+                await db.migrate("p", [STEPS[0], f"DELETE FROM p_items; {step}"])
+            assert caught.value.message == f"migration 2 of p may not {end}", step
+            assert "named p_…" in caught.value.suggestion
+        await db.execute("DELETE FROM q_items")  # the rules end with the migration
+    assert content(path) == before
+
+
+async def test_a_prefix_does_not_reach_the_hubs_tables_or_a_longer_prefix(tmp_path: Path) -> None:
+    async with Database(tmp_path / "hub.db") as db:
+        await db.migrate("p.q", ["CREATE TABLE p_q_x (y ANY) STRICT"])
+        with pytest.raises(DatabaseUnusable, match="migration 1 of p may not drop p_q_x"):
+            await db.migrate("p", ["DROP TABLE p_q_x"])
+        with pytest.raises(DatabaseUnusable, match="may not change chat_streams"):
+            await db.migrate("chat", ["DELETE FROM chat_streams"])
+        with pytest.raises(DatabaseUnusable, match=r"tables of p-q and p\.q would have the same"):
+            await db.migrate("p-q", ["CREATE TABLE p_q_z (y ANY) STRICT"])
+        await db.migrate("p", ["CREATE TABLE p_x (y ANY) STRICT"])
+
+
+async def test_a_migration_may_do_all_that_its_own_tables_need(tmp_path: Path) -> None:
+    step = """
+    CREATE TABLE p_b (n INTEGER PRIMARY KEY AUTOINCREMENT, tree REFERENCES arbor_trees (key),
+        item INTEGER REFERENCES p_items ON DELETE CASCADE, text TEXT UNIQUE);
+    INSERT INTO p_items (text) SELECT value FROM json_each('["a", "b"]');
+    WITH RECURSIVE two (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM two WHERE n < 2)
+        INSERT INTO p_b (item, text) SELECT n, 'text ' || n FROM two;
+    ALTER TABLE p_b ADD COLUMN more INTEGER NOT NULL DEFAULT 3 CHECK (more > 0);
+    ALTER TABLE p_b RENAME COLUMN more TO less;
+    ALTER TABLE p_b DROP COLUMN less;
+    ALTER TABLE p_b RENAME TO p_c;
+    CREATE VIEW p_v AS SELECT p_c.text FROM p_c JOIN p_items ON item = p_items.id;
+    CREATE TRIGGER p_t INSTEAD OF INSERT ON p_v BEGIN
+        INSERT INTO p_c (text) VALUES (NEW.text);
+    END;
+    CREATE VIRTUAL TABLE p_find USING fts5(text);
+    INSERT INTO p_find SELECT text FROM p_c;
+    DELETE FROM p_items WHERE id = 1;
+    REINDEX p_items;
+    DROP TABLE p_find;
+    """
+    async with Database(tmp_path / "hub.db") as db:
+        await db.migrate("p", [STEPS[0], step])
+        assert await db.fetch_all("SELECT text FROM p_v") == [{"text": "text 2"}]
 
 
 async def test_an_edited_step_is_refused(tmp_path: Path) -> None:
@@ -315,7 +407,7 @@ async def test_an_empty_file_is_a_blank_database(tmp_path: Path) -> None:
     path = tmp_path / "hub.db"
     path.touch(0o644)
     async with Database(path) as db:
-        await db.migrate("p", STEPS, "p_")
+        await db.migrate("p", STEPS)
     assert content(path) == await migrated(tmp_path / "blank.db", len(STEPS))
     assert path.stat().st_mode & 0o777 == 0o600
 
