@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Literal
@@ -26,6 +26,7 @@ from pydantic import BaseModel
 from hubd import __version__, instance, log, token
 from hubd.activation.described import DESCRIBED
 from hubd.activation.settings import read_settings
+from hubd.captured_output import captured_output, send_descriptors_to_log
 from hubd.config import Settings, read_file
 from hubd.errors import InvalidParams, StartupFailed
 from hubd.plexus.builtin import build_hub
@@ -33,6 +34,7 @@ from hubd.plexus.discovery import BUILT_IN_NAMES, sources
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
 from hubd.plexus.lifecycle import plugins
+from hubd.plexus.unawaited import warnings_in_log
 from hubd.storage.database import Database
 from hubd.transport.clients import Clients
 from hubd.transport.gate import Gate
@@ -70,7 +72,8 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
         with instance.exclusive(settings.paths):
             _allow_many_files()
             log.set_up(Path(settings.paths.log), level=settings.log_level, to_stderr=not detached)
-            asyncio.run(_Daemon(settings, options, detached=detached).serve())
+            with captured_output() if detached else nullcontext(), warnings_in_log():
+                asyncio.run(_Daemon(settings, options, detached=detached).serve())
     except OSError as error:
         where = error.filename or settings.paths.data
         raise StartupFailed(f"{where} cannot be used: {error.strerror or error}") from error
@@ -185,12 +188,12 @@ def _allow_many_files() -> None:
 
 
 def _leave_the_terminal() -> None:
-    """Keep neither a directory nor the starter's output open. Errors go to the log."""
+    """Keep neither a directory nor the starter's output open. Output goes to the log."""
     os.chdir("/")
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
     os.close(nowhere)
+    send_descriptors_to_log()
 
 
 class _McpSettings(BaseModel, defer_build=True):

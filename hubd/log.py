@@ -37,8 +37,21 @@ class JsonLines(logging.Formatter):
 class PrivateRotatingFile(RotatingFileHandler):
     """A rotated file that only this user can read, the new ones included."""
 
+    # Descriptors that lead to the current file, also after a rotation.
+    _followers: tuple[int, ...] = ()
+
+    def follow(self, *descriptors: int) -> None:
+        """Let these descriptors of the process lead to the file."""
+        self._followers = descriptors
+        if self.stream is None:
+            self.stream = self._open()
+        for descriptor in descriptors:
+            os.dup2(self.stream.fileno(), descriptor)
+
     def _open(self) -> TextIOWrapper:
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for follower in self._followers:
+            os.dup2(descriptor, follower)
         return os.fdopen(descriptor, "a", encoding=self.encoding)
 
 

@@ -84,6 +84,8 @@ class Call:
         self.spec: Method | None = None
         # What a cancelled call ends with; the daemon's end gives another reason.
         self.cancel_reason = "the call was cancelled"
+        # The `await` that the method's code forgot, if any; unawaited.py sets it.
+        self.unawaited = ""
         # Set when `done` was sent: nothing may follow it.
         self.ended = False
 
@@ -168,6 +170,8 @@ class Call:
                     raise Internal(f"{content_type} promises one event and yielded another")
                 content = encode(event, spec.events, content_type, context)
                 await self.send(Data(self.stamp.metadata(), content_type, content))
+        if self.unawaited:
+            raise Internal(f"{content_type}: {self.unawaited}")
         if count == 0 and not spec.streaming:
             raise Internal(f"{content_type} promises one event and yielded none")
 

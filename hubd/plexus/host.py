@@ -15,6 +15,7 @@ from hubd.errors import Cancelled, HubError, Internal, Timeout, by_code
 from hubd.plexus.dispatch import Call, current_call
 from hubd.plexus.hub import Hub
 from hubd.plexus.resolve import resolve, resolve_each
+from hubd.storage.must_await import must_await
 from hubd.wire.context import Client, Context
 from hubd.wire.handle import WireHandle
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Progress, Request
@@ -110,6 +111,7 @@ class PlexusHost:
             task.cancel()
             await asyncio.wait([task], timeout=CLEANUP_SECONDS)
 
+    @must_await
     async def resolve(self, handle: str | WireHandle) -> Resolved:
         """As `Host.resolve`."""
         _, found = await resolve(self._hub, handle)
@@ -135,6 +137,7 @@ class PlexusHost:
         """As `Host.prompts_changed`."""
         self._hub.tell("prompts")
 
+    @must_await
     async def progress(self, message: str, percentage: float | None = None) -> None:
         """As `Host.progress`."""
         call = current_call.get(None)
@@ -143,12 +146,14 @@ class PlexusHost:
                 percentage = 0.0 if math.isnan(percentage) else min(max(percentage, 0.0), 100.0)
             await call.send(Progress(call.stamp.metadata(), message, percentage))
 
+    @must_await
     async def advise(self, topic: str, suggestion: str) -> None:
         """As `Host.advise`."""
         call = current_call.get(None)
         if call is not None:
             await call.send(Guidance(call.stamp.metadata(), topic, suggestion, []))
 
+    @must_await
     async def confirm(
         self, message: str, *, default: bool | None = None, timeout_seconds: float = 30.0
     ) -> bool:
@@ -156,6 +161,7 @@ class PlexusHost:
         request = _request("confirm", message=message, default=default)
         return bool(await self._ask(request, default, timeout_seconds))
 
+    @must_await
     async def prompt(
         self,
         message: str,
@@ -175,6 +181,7 @@ class PlexusHost:
         )
         return str(await self._ask(request, default, timeout_seconds))
 
+    @must_await
     async def select(
         self,
         message: str,
@@ -192,6 +199,7 @@ class PlexusHost:
         values: list[str] = await self._ask(request, None, timeout_seconds)
         return values
 
+    @must_await
     async def custom(self, data: Mapping[str, Any], *, timeout_seconds: float = 30.0) -> Any:
         """As `Host.custom`."""
         plain = from_json(to_json(data, inf_nan_mode="null"))

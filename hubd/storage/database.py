@@ -6,6 +6,7 @@ that returned is on disk. Knows nothing of what the tables mean.
 """
 
 import asyncio
+import inspect
 import logging
 import marshal
 import queue
@@ -16,11 +17,12 @@ from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from types import TracebackType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from hubd.storage import migrations
-from hubd.storage.failure import caller_error, closed_error, code_of, unusable
+from hubd.storage.failure import caller_error, closed_error, code_of, not_plain, unusable
+from hubd.storage.must_await import must_await
 from hubd.storage.readers import STEPS_PER_LOOK, LongReads, Value, read_only
 from hubd.storage.tables import HUB_MIGRATIONS
 from hubd.storage.waiters import Waiters
@@ -42,6 +44,9 @@ PAGE_ROWS: Final = 256
 SPOOL_BYTES: Final = 1024 * 1024
 # Another process (hubd check, hubd backup) holds the file only for moments.
 BUSY_TIMEOUT_SECONDS: Final = 5.0
+# Functions that only run when they are awaited or iterated, and what they return.
+_LAZY_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+_LAZY_RESULTS: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 
 
 class Tx:
@@ -167,7 +172,11 @@ class Database:
 
         Raises:
             DatabaseUnusable: The disk is full or the file is damaged; nothing was written.
+            TypeError: The function is async or a generator.
         """
+        code = getattr(function, "__code__", None)
+        if code is not None and code.co_flags & _LAZY_FLAGS:
+            raise not_plain(code.co_name)
         if self._closed:
             raise closed_error()
         assert self._loop is not None, "the database is not open"
@@ -179,20 +188,24 @@ class Database:
         self._waiting.append(_Job(function, future))
         return future
 
+    @must_await
     async def execute(self, sql: str, *params: Value) -> int:
         """Run one statement as a transaction; returns the number of rows changed."""
         return await self.transaction(lambda tx: tx.execute(sql, *params).rowcount)
 
+    @must_await
     async def fetch_one(self, sql: str, *params: Value) -> Row | None:
         """The first row, if any. Sees everything that was acknowledged."""
         columns, rows = await self._fetch(sql, params, one=True)
         return dict(zip(columns, rows[0], strict=True)) if rows else None
 
+    @must_await
     async def fetch_all(self, sql: str, *params: Value) -> list[Row]:
         """All rows, at once: for results that are known to be small."""
         columns, rows = await self._fetch(sql, params, one=False)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
+    @must_await
     async def fetch_rows(self, sql: str, *params: Value) -> list[tuple[Any, ...]]:
         """As `fetch_all`, each row a tuple: for storage modules, which read by the thousand."""
         return (await self._fetch(sql, params, one=False))[1]
@@ -315,6 +328,8 @@ def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> li
                 control("SAVEPOINT job")
             try:
                 job.result = job.function(tx)
+                if isinstance(job.result, _LAZY_RESULTS):
+                    raise _not_run(job.result)
             except BaseException as error:  # it belongs to the caller, not to us
                 job.error = caller_error(error, path)
                 # A failure of the disk may already have ended the whole transaction.
@@ -332,6 +347,13 @@ def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> li
             control("ROLLBACK")
         return []
     return tx.topics
+
+
+def _not_run(result: Any) -> TypeError:
+    """Return the error for a result that still has to be awaited or iterated."""
+    if not isinstance(result, AsyncGeneratorType):
+        result.close()
+    return not_plain(result.__name__)
 
 
 def _open_for_writing(path: Path) -> sqlite3.Connection:

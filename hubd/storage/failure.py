@@ -32,6 +32,14 @@ def closed_error() -> DatabaseUnusable:
     return DatabaseUnusable("the database is closed: the daemon is stopping")
 
 
+def not_plain(name: str) -> TypeError:
+    """For a transaction whose function would not have run."""
+    return TypeError(
+        f"a transaction is a plain function f(tx), and '{name}' is async or a generator: "
+        "write it with `def`, without `await` and `yield`"
+    )
+
+
 def unusable(path: Path, error: BaseException) -> HubError:
     """Say in one sentence why the database cannot be used."""
     if isinstance(error, HubError):

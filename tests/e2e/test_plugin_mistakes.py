@@ -1,0 +1,84 @@
+"""What the author of a plugin sees of a mistake, in a daemon without a terminal."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubd import local
+from hubd.wire.defaults import Paths
+from tests.support import PATIENCE_SECONDS, hubd
+
+PLUGINS = ("tests.mistaken_plugins:Forgetful",)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The home of a detached daemon with all of the plugins."""
+    home = tmp_path_factory.mktemp("mistakes") / "home"
+    options = [word for plugin in PLUGINS for word in ("--plugin", plugin)]
+    try:
+        started = hubd("start", "--port", "0", *options, home=home)
+        assert started.returncode == 0, started.stderr
+        yield home
+    finally:
+        hubd("stop", "--force", home=home)
+
+
+def call(home: Path, method: str, **params: Any) -> list[dict[str, Any]]:
+    socket = Paths(str(home)).socket
+    return list(local.call(socket, method, params, timeout_seconds=PATIENCE_SECONDS))
+
+
+def failure(home: Path, method: str, **params: Any) -> str:
+    """The message of the error that a call ends with."""
+    [message] = [
+        item["message"] for item in call(home, method, **params) if item["type"] == "error"
+    ]
+    return str(message)
+
+
+def log_of(home: Path) -> str:
+    return (home / "hubd.log").read_text()
+
+
+def test_a_question_that_is_not_awaited_is_not_a_yes(home: Path) -> None:
+    assert failure(home, "forgetful.confirm") == (
+        "TypeError: confirm(…) was used without `await`; write `await` before it"
+    )
+
+
+def test_a_write_that_is_not_awaited_fails_the_call_and_is_in_the_log(home: Path) -> None:
+    problem = "Database.execute(…) was never awaited, so it did not run"
+    for _ in range(2):
+        assert failure(home, "forgetful.write").startswith(f"forgetful.write: {problem}")
+    [first, second] = [line for line in log_of(home).splitlines() if "Database.execute" in line]
+    for line in (first, second):
+        assert '"level": "error"' in line
+        assert "mistaken_plugins.py" in line
+        assert "during forgetful.write" in line
+
+
+def test_a_row_that_is_not_awaited_is_named(home: Path) -> None:
+    assert "fetch_one(…) was used without `await`" in failure(home, "forgetful.read")
+
+
+@pytest.mark.parametrize("how", ["async", "generator", "lambda"])
+def test_a_transaction_must_be_a_plain_function(home: Path, how: str) -> None:
+    message = failure(home, "forgetful.transact", how=how)
+    assert "a transaction is a plain function f(tx)" in message
+    assert "'insert_" in message
+    [row, _] = call(home, "forgetful.rows")
+    assert row["content"]["text"] == "0"
+
+
+def test_output_of_a_detached_daemon_is_in_the_log(home: Path) -> None:
+    assert call(home, "forgetful.output")[-1]["type"] == "done"
+    log = log_of(home)
+    for text in ("printed during the import", "to stdout", "to stderr", "bytes"):
+        assert f'"message": "{text}"' in log
+    assert "UserWarning: careful" in log
+    assert '"during": "forgetful.output"' in log
+    assert "\nto descriptor 1\nto descriptor 2\n" in log
+    assert "to descriptor 2" in hubd("logs", home=home).stdout

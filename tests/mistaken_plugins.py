@@ -1,0 +1,79 @@
+"""Plugins with the mistakes that authors make; a real daemon loads them by --plugin."""
+
+import os
+import sys
+import warnings
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from hubd.activation import Activation, Event, method
+from hubd.storage.database import Tx
+
+sys.stdout.write("printed during the import\n")
+
+
+class Said(Event):
+    text: str
+
+
+async def insert_async(tx: Tx) -> None:
+    tx.execute("INSERT INTO forgetful_rows (text) VALUES ('lost')")
+
+
+def insert_generator(tx: Tx) -> Any:
+    yield tx.execute("INSERT INTO forgetful_rows (text) VALUES ('lost')")
+
+
+FUNCTIONS: dict[str, Callable[[Tx], Any]] = {
+    "async": insert_async,
+    "generator": insert_generator,
+    "lambda": lambda tx: insert_async(tx),
+}
+
+
+class Forgetful(Activation, namespace="forgetful", version="1.0.0"):
+    """Forgets `await`, and prints."""
+
+    migrations = ("CREATE TABLE forgetful_rows (text TEXT) STRICT",)
+
+    @method(bidirectional=True)
+    async def confirm(self) -> AsyncIterator[Said]:
+        """Take an unasked question for a yes."""
+        if self.host.confirm("Sure?"):
+            yield Said(text="confirmed")
+
+    @method
+    async def write(self) -> AsyncIterator[Said]:
+        """Write a row that is never written."""
+        self.db.execute("INSERT INTO forgetful_rows (text) VALUES ('lost')")  # type: ignore[unused-coroutine]
+        yield Said(text="written")
+
+    @method
+    async def read(self) -> AsyncIterator[Said]:
+        """Use a row that was never read."""
+        row: Any = self.db.fetch_one("SELECT count(*) AS n FROM forgetful_rows")
+        yield Said(text=str(row["n"]))
+
+    @method
+    async def transact(self, how: str) -> AsyncIterator[Said]:
+        """Give the writer a function that does not run by being called."""
+        await self.db.transaction(FUNCTIONS[how])
+        yield Said(text="written")
+
+    @method
+    async def rows(self) -> AsyncIterator[Said]:
+        """Count the rows, correctly."""
+        row = await self.db.fetch_one("SELECT count(*) AS n FROM forgetful_rows")
+        assert row is not None
+        yield Said(text=str(row["n"]))
+
+    @method
+    async def output(self) -> AsyncIterator[Said]:
+        """Write to everything that leads out of a process."""
+        sys.stdout.write("to stdout\n")
+        sys.stderr.write("to stderr\n")
+        sys.stdout.buffer.write(b"bytes\n")
+        warnings.warn("careful", stacklevel=1)
+        os.write(1, b"to descriptor 1\n")
+        os.write(2, b"to descriptor 2\n")
+        yield Said(text="done")
