@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from hubd import __version__
 from hubd.config import LEVELS, SEE_HELP, SETTINGS, Settings, port_setting, text_setting
@@ -106,6 +106,7 @@ def _start(arguments: argparse.Namespace) -> int:
     _say(f"hubd: {verb} (pid {state['pid']}), {state['ws_url']} and {state['mcp_url']}")
     if arguments.no_auth and fresh:
         _say("hubd: --no-auth: everybody on this machine can use this hub over TCP")
+    _say_failures(state)
     return 0
 
 
@@ -122,8 +123,18 @@ def _restart(arguments: argparse.Namespace) -> int:
 
     paths = _paths(arguments)
     launch.restart(paths, _home_option(arguments), _daemon_options(arguments))
-    _say(f"hubd: restarted (pid {launch.status(paths)['pid']})")
+    state = launch.status(paths)
+    _say(f"hubd: restarted (pid {state['pid']})")
+    _say_failures(state)
     return 0
+
+
+def _say_failures(state: dict[str, Any]) -> None:
+    """Name the plugins that do not work."""
+    for failed in state["failed_plugins"]:
+        _say(f"hubd: the plugin {failed['plugin']} failed: {failed['reason']}")
+    if state["failed_plugins"]:
+        _say("      See: hubd logs")
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -133,8 +144,11 @@ def _status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print(json.dumps(state))
     else:
+        failures = state.pop("failed_plugins")
         for name, value in state.items():
             _print(f"{name:<15} {'' if value is None else value}")
+        for failed in failures:
+            _print(f"{'failed_plugin':<15} {failed['plugin']}: {failed['reason']}")
     return 0 if state["running"] else NOT_RUNNING
 
 

@@ -31,7 +31,7 @@ is in plexus/dispatch.py and nowhere else. Match on the class or on `code`, neve
 """
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from hubd.wire.item import EXIT_CODES
 
@@ -234,9 +234,19 @@ class Internal(HubError):
     code = "internal"
 
 
+# A reason is one line of a report. Longer ones are in the log.
+MAX_REASON: Final = 500
+
+
 def reason_of(error: BaseException) -> str:
-    """Why something failed, in one line, whoever raised it."""
-    return error.message if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
+    """Return why something failed, in one line."""
+    if isinstance(error, HubError):
+        return error.message
+    if isinstance(error, BaseExceptionGroup):
+        # The group's own text only counts its members.
+        return "; ".join(map(reason_of, error.exceptions))
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON - 1]}…"
 
 
 def by_code(code: str, message: str, **details: Any) -> HubError:

@@ -38,6 +38,10 @@ def status(paths: Paths) -> dict[str, Any]:
         "token_file": facts.get("token_file", paths.token),
         "plexus_hash": answer["plexus_hash"] if answer else None,
         "uptime_seconds": round(time.time() - facts["started_at"], 3) if record else None,
+        "failed_plugins": [
+            {"plugin": failed["plugin"], "reason": failed["reason"]}
+            for failed in (answer or {}).get("failed_plugins", ())
+        ],
     }
 
 

@@ -25,6 +25,11 @@ class UsageError(CommandError):
 class UnknownCommand(UsageError):
     """There is no such namespace or method, as far as the cached schema knows."""
 
+    def __init__(self, message: str, *, hint: str = "", namespace: str = "") -> None:
+        super().__init__(message, hint=hint)
+        # The word, where a namespace of the hub was expected.
+        self.namespace = namespace
+
 
 class NoDaemon(CommandError):
     """Nobody answers."""

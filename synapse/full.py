@@ -12,7 +12,7 @@ from synapse import hubs, refresh
 from synapse.cache import DamagedCache, load
 from synapse.client import request
 from synapse.context import caller_context, new_sources
-from synapse.errors import CommandError, UsageError
+from synapse.errors import CommandError, UnknownCommand, UsageError
 from synapse.invocation import OPTIONS, OUTPUTS, SHORT, Invocation, own_options, split
 from synapse.params import parse
 
@@ -68,11 +68,11 @@ class _Command:
             # Perhaps it is only unknown to an old cache.
             fresh = self._fresh_cache(cache)
             if fresh is None:
-                raise self._with_help(problem, self._current or cache) from None
+                raise self._explained(problem, self._current or cache) from None
             try:
                 return self._with(fresh)
             except UsageError as still:
-                raise self._with_help(still, fresh) from None
+                raise self._explained(still, fresh) from None
 
     def _with(self, cache: Cache) -> int:
         """The command as this schema understands it."""
@@ -179,8 +179,11 @@ class _Command:
             return None
         return fresh if fresh.hash != cache.hash else None
 
-    def _with_help(self, problem: UsageError, cache: Cache) -> UsageError:
-        """A missing parameter is answered with the help of the method."""
+    def _explained(self, problem: UsageError, cache: Cache) -> UsageError:
+        """Add the help of the method, or the plugin that the hub could not load."""
+        if isinstance(problem, UnknownCommand) and problem.namespace and self._connection:
+            failures = refresh.failures(self._connection, problem.namespace)
+            return UsageError(problem.message, hint=" ".join([*failures, problem.hint]).strip())
         if problem.show_help:
             from synapse import help as helping
 

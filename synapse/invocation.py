@@ -172,7 +172,8 @@ def unknown_word(path: list[str], word: str, cache: Cache) -> UnknownCommand:
     namespace = ".".join(path)
     if not path:
         names = [cache.root, *cache.children(""), BUILT_IN]
-        return UnknownCommand(f"unknown namespace '{word}'", hint=did_you_mean(word, names))
+        hint = did_you_mean(word, names)
+        return UnknownCommand(f"unknown namespace '{word}'", hint=hint, namespace=word)
     names = cache.methods(namespace)
     if path != [cache.root]:
         names = [*names, *cache.children(namespace)]

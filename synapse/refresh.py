@@ -68,6 +68,19 @@ def _info(connection: Connection) -> dict[str, Any]:
         raise _silent() from None
 
 
+def failures(connection: Connection, namespace: str) -> list[str]:
+    """Return a sentence for each failed plugin that may have had this namespace."""
+    try:
+        failed = _info(connection).get("failed_plugins") or []
+        return [
+            f"The plugin {entry['plugin']} failed: {entry['reason']}"
+            for entry in failed
+            if entry.get("namespace") in (namespace, "", None)
+        ]
+    except (CommandError, *BROKEN):
+        return []
+
+
 def _silent() -> CommandError:
     return CommandError(f"the hub does not answer within {ANSWER_SECONDS:g} s", status=6)
 

@@ -1,5 +1,6 @@
 """Plugins with the mistakes that authors make; a real daemon loads them by --plugin."""
 
+import asyncio
 import os
 import sys
 import warnings
@@ -77,3 +78,23 @@ class Forgetful(Activation, namespace="forgetful", version="1.0.0"):
         os.write(1, b"to descriptor 1\n")
         os.write(2, b"to descriptor 2\n")
         yield Said(text="done")
+
+
+class DiesLater(Activation, namespace="dies", version="1.0.0"):
+    """Its background work fails after the start."""
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._fail())
+            yield
+
+    async def _fail(self) -> None:
+        raise ValueError("background work broke")
+
+
+class FailsToStart(Activation, namespace="unstarted", version="1.0.0"):
+    """Cannot start."""
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        raise OSError("no such device")
+        yield

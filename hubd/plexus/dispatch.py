@@ -178,11 +178,16 @@ class Call:
     async def _send_info(self) -> None:
         from hubd import __version__
 
-        info = {
+        info: dict[str, Any] = {
             "backend": self.hub.name,
             "version": __version__,
             "plexus_hash": self.hub.hash,
         }
+        if self.hub.failed_plugins:
+            info["failed_plugins"] = [
+                {"plugin": failed.plugin, "namespace": failed.namespace, "reason": failed.reason}
+                for failed in self.hub.failed_plugins
+            ]
         await self.send(Data(self.stamp.metadata(), INFO, to_json(info)))
 
 

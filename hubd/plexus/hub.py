@@ -5,6 +5,7 @@ Routes; does not run anything. How a call runs is dispatch.py's business.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -80,6 +81,24 @@ class Node:
         return None
 
 
+@dataclass(frozen=True)
+class FailedPlugin:
+    """A plugin that could not be loaded, or whose background work ended with an error."""
+
+    # As `module:Class`.
+    plugin: str
+    # Where the hub knows the plugin from: built in, an entry point or --plugin.
+    found_in: str
+    reason: str
+    # Empty if the plugin failed before its namespace was known.
+    namespace: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The failure, for guidance."""
+        return f"The plugin {self.plugin} failed: {self.reason}"
+
+
 class Hub:
     """The Plexus: the root of the tree."""
 
@@ -101,8 +120,10 @@ class Hub:
         self.root = Node(root, self.name, None)
         # The same whatever the hub is called: its name is no part of any path below it.
         self.root.plugin_id = plugin_id(HUB_NAME, self.root.major)
-        # Plugins that could not be loaded, with the reason.
+        # All that was left out, with the reason: plugins, and parts of them that MCP can't offer.
         self.broken: list[tuple[str, str]] = []
+        # Of these, the plugins.
+        self.failed_plugins: list[FailedPlugin] = []
         # Who wants to know when there is something else to describe than before.
         self._listeners: set[Callable[[Change], None]] = set()
 
@@ -154,6 +175,11 @@ class Hub:
         self.tell("tree")
         return node
 
+    def report_failure(self, failed: FailedPlugin) -> None:
+        """Remember a plugin that does not work, for everything that reports on the hub."""
+        self.failed_plugins.append(failed)
+        self.broken.append((f"{failed.plugin} ({failed.found_in})", failed.reason))
+
     def _section(self, path: str) -> Mapping[str, Any]:
         section: Any = self.settings
         for segment in path.split("."):
@@ -179,7 +205,7 @@ class Hub:
                 continue
             child = node.children.get(segment)
             if child is None:
-                raise no_such_activation(node, segment)
+                raise self._no_such_activation(node, segment)
             node = child
         return node
 
@@ -199,7 +225,9 @@ class Hub:
             known = [node.path for node in top.walk() if node.activation.resolvers]
             raise ActivationNotFound(
                 f"no plugin '{handle.plugin}' owns this handle",
-                suggestion=did_you_mean(handle.plugin, known) or "These plugins have handles",
+                suggestion=self._failure_of(handle.plugin.partition(".")[0])
+                or did_you_mean(handle.plugin, known)
+                or "These plugins have handles",
                 available=known,
             )
         if owner.major != handle.major:
@@ -209,16 +237,22 @@ class Hub:
             )
         return owner
 
+    def _no_such_activation(self, node: Node, segment: str) -> ActivationNotFound:
+        names = sorted(node.children)
+        where = "" if node.parent is None else f" in '{node.path}'"
+        failure = self._failure_of(segment) if node.parent is None else ""
+        nearest = did_you_mean(segment, names) or ("" if failure else "These are there")
+        return ActivationNotFound(
+            f"no activation '{segment}'{where}",
+            suggestion=" ".join(filter(None, (failure, nearest))),
+            available=names,
+        )
 
-def no_such_activation(node: Node, segment: str) -> ActivationNotFound:
-    """The error for a namespace that is not there."""
-    names = sorted(node.children)
-    where = "" if node.parent is None else f" in '{node.path}'"
-    return ActivationNotFound(
-        f"no activation '{segment}'{where}",
-        suggestion=did_you_mean(segment, names) or "These are there",
-        available=names,
-    )
+    def _failure_of(self, namespace: str) -> str:
+        """Return why a namespace may be missing, or nothing."""
+        failed = [entry for entry in self.failed_plugins if entry.namespace == namespace]
+        failed = failed or [entry for entry in self.failed_plugins if not entry.namespace]
+        return " ".join(entry.sentence for entry in failed)
 
 
 def _is_other_major(node: Node, handle: WireHandle) -> bool:

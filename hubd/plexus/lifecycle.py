@@ -9,7 +9,7 @@ from typing import Final
 from hubd.errors import reason_of
 from hubd.plexus.discovery import Source
 from hubd.plexus.host import PlexusHost
-from hubd.plexus.hub import Hub, Node
+from hubd.plexus.hub import FailedPlugin, Hub, Node
 
 log = logging.getLogger("hubd.plexus")
 
@@ -35,22 +35,24 @@ async def plugins(hub: Hub, host: PlexusHost, found: Iterable[Source]) -> AsyncI
 
 async def _start(hub: Hub, host: PlexusHost, source: Source) -> "_Life | None":
     node: Node | None = None
+    namespace = ""
     try:
         activation = source.load()
+        namespace = activation.namespace
         node = hub.attach(activation, host)
         if hub.database is not None:
             for below in node.walk():
                 await hub.database.migrate(below.path, below.activation.migrations)
         # Describing it now finds what has no JSON Schema before a caller does.
         _ = hub.hash
-        life = _Life(node)
+        life = _Life(hub, node, source)
         await life.start()
     except (Exception, SystemExit) as error:  # whatever a plugin does on import
         if node is not None:
             hub.detach(node)
         reason = reason_of(error)
         log.error("plugin %s was left out: %s", source, reason, exc_info=error)
-        hub.broken.append((str(source), reason))
+        hub.report_failure(FailedPlugin(source.target, source.found_in, reason, namespace))
         return None
     return life
 
@@ -74,8 +76,10 @@ class _Life:
     is this task that is cancelled and not the daemon.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, hub: Hub, node: Node, source: Source) -> None:
+        self._hub = hub
         self._node = node
+        self._source = source
         self._stop = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -111,6 +115,11 @@ class _Life:
                 )
             elif not isinstance(error, asyncio.CancelledError) or not self._stop.is_set():
                 log.exception("the background work of %s failed", self._node.path)
+                reason = f"its background work ended: {reason_of(error)}"
+                target, found_in = self._source.target, self._source.found_in
+                self._hub.report_failure(
+                    FailedPlugin(target, found_in, reason, self._node.activation.namespace)
+                )
 
 
 @asynccontextmanager

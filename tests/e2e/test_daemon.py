@@ -21,7 +21,7 @@ from tests.support import HUBD, PATIENCE_SECONDS, Daemon, environment, events_of
 
 STATUS_KEYS = {
     *("running", "pid", "version", "home", "socket", "ws_url", "mcp_url", "token_file"),
-    *("plexus_hash", "uptime_seconds"),
+    *("plexus_hash", "uptime_seconds", "failed_plugins"),
 }
 TROUBLE = ("--plugin", "tests.plugins_for_tests:Trouble")
 # What the specification allows between SIGTERM and the end.

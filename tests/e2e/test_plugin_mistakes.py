@@ -1,5 +1,6 @@
 """What the author of a plugin sees of a mistake, in a daemon without a terminal."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,17 @@ import pytest
 from hubd import local
 from hubd.wire.defaults import Paths
 from tests.support import PATIENCE_SECONDS, hubd
+from tests.synapse.support import synapse
 
-PLUGINS = ("tests.mistaken_plugins:Forgetful",)
+HERE = "tests.mistaken_plugins"
+# Those that do not work, and the reason.
+FAILED = {
+    f"{HERE}:FailsToStart": "OSError: no such device",
+    "tests.no_such_module:Lost": "ModuleNotFoundError: No module named 'tests.no_such_module'",
+    f"{HERE}:DiesLater": "its background work ended: ValueError: background work broke",
+}
+PLUGINS = (f"{HERE}:Forgetful", *FAILED)
+STARTED = "started"
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     try:
         started = hubd("start", "--port", "0", *options, home=home)
         assert started.returncode == 0, started.stderr
+        (home / STARTED).write_text(started.stderr)
         yield home
     finally:
         hubd("stop", "--force", home=home)
@@ -37,6 +48,12 @@ def failure(home: Path, method: str, **params: Any) -> str:
         item["message"] for item in call(home, method, **params) if item["type"] == "error"
     ]
     return str(message)
+
+
+def guidance(home: Path, method: str, **params: Any) -> str:
+    """The suggestion of a call that fails."""
+    [item] = [item for item in call(home, method, **params) if item["type"] == "guidance"]
+    return str(item["suggestion"])
 
 
 def log_of(home: Path) -> str:
@@ -82,3 +99,46 @@ def test_output_of_a_detached_daemon_is_in_the_log(home: Path) -> None:
     assert '"during": "forgetful.output"' in log
     assert "\nto descriptor 1\nto descriptor 2\n" in log
     assert "to descriptor 2" in hubd("logs", home=home).stdout
+
+
+def test_start_names_the_plugins_that_failed(home: Path) -> None:
+    lines = (home / STARTED).read_text().splitlines()
+    for plugin, reason in FAILED.items():
+        assert f"hubd: the plugin {plugin} failed: {reason}" in lines
+
+
+def test_status_doctor_and_health_name_the_plugins_that_failed(home: Path) -> None:
+    expected = [{"plugin": plugin, "reason": reason} for plugin, reason in FAILED.items()]
+    status = json.loads(hubd("status", "--json", home=home).stdout)
+    assert list(status)[-1] == "failed_plugins"
+    assert status["failed_plugins"] == expected
+    shown = hubd("status", home=home).stdout
+    doctor = hubd("doctor", home=home)
+    assert doctor.returncode == 1
+    for plugin, reason in FAILED.items():
+        assert f"failed_plugin   {plugin}: {reason}\n" in shown
+        assert f"FAIL plugin: {plugin} (--plugin): {reason}\n" in doctor.stdout
+    [health, _] = call(home, "health.check")
+    assert health["content"]["status"] == "degraded"
+    assert health["content"]["failed_plugins"] == expected
+    [info, _] = call(home, "_info")
+    assert [failed["plugin"] for failed in info["content"]["failed_plugins"]] == list(FAILED)
+
+
+def test_a_missing_namespace_is_explained_by_the_plugin_that_failed(home: Path) -> None:
+    known = f"The plugin {HERE}:FailsToStart failed: OSError: no such device"
+    lost = "The plugin tests.no_such_module:Lost failed: ModuleNotFoundError: No module named"
+    assert guidance(home, "unstarted.list") == known
+    assert guidance(home, "lost.list").startswith(lost)
+    assert guidance(home, "plexus.resolve_handle", handle="unstarted@1.0.0::x:1") == known
+    # The namespace of a plugin whose background work ended is still there.
+    assert [item["type"] for item in call(home, "dies.hash")] == ["data", "done"]
+
+
+def test_the_command_line_explains_an_unknown_namespace(home: Path) -> None:
+    result = synapse("unstarted", "list", home=home)
+    assert result.returncode == 2
+    assert "unknown namespace 'unstarted'" in result.stderr
+    assert f"The plugin {HERE}:FailsToStart failed: OSError: no such device" in result.stderr
+    assert "no_such_module" in synapse("anything", "list", home=home).stderr
+    assert "failed" not in synapse("echo", "onec", home=home).stderr
