@@ -1,8 +1,9 @@
 """The activation: what every plugin derives from."""
 
 import inspect
+import logging
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel
@@ -19,11 +20,13 @@ from hubd.activation.method import (
     read_resolver,
 )
 from hubd.activation.prompt import Prompt, PromptMessage
-from hubd.activation.settings import read_settings
+from hubd.activation.settings import read_settings, unknown_tables
 from hubd.errors import NotFound
 from hubd.storage.database import Database
 
 M = TypeVar("M", bound=BaseModel)
+
+log = logging.getLogger("hubd.activation")
 
 _SEGMENT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[A-Za-z0-9.-]+)?")
@@ -40,6 +43,9 @@ class Activation:
     version: ClassVar[str] = ""
     # SQL, append-only: never edit one that was released. Names begin with the namespace and "_".
     migrations: ClassVar[tuple[str, ...]] = ()
+
+    # The settings of the plugin. The hub checks them when it loads the plugin.
+    settings_model: ClassVar[type[BaseModel] | None] = None
 
     # Read from the class, once.
     methods: ClassVar[Mapping[str, Method]] = {}
@@ -108,15 +114,34 @@ class Activation:
         return Origin(self.path, self.version)
 
     def settings(self, model: type[M]) -> M:
-        """The plugin's settings: its section of `config.toml`, under its environment variables.
+        """Return the plugin's settings: its section of `config.toml`, under its variables.
 
         A section is named as the plugin's path; the variable of the field `days` of a plugin
-        `notes` is `HUBD_NOTES_DAYS`.
+        `notes` is `HUBD_NOTES_DAYS`. Name the model in `settings_model` too: a mistake in the
+        settings then keeps the plugin from being loaded, instead of failing a call.
 
         Raises:
             InvalidParams: A value does not fit the model, or the model has no such field.
         """
         return read_settings(model, self.path, self._section)
+
+    def check_settings(self, children: Collection[str]) -> None:
+        """Read the settings once, so that a mistake is reported when the plugin is loaded.
+
+        Raises:
+            InvalidParams: As `settings`.
+        """
+        if self.settings_model is None:
+            return
+        self.settings(self.settings_model)
+        for name in unknown_tables(self.settings_model, self._section):
+            if name not in children:
+                log.warning(
+                    "config.toml: [%s.%s] is neither a setting nor a child of %s",
+                    self.path,
+                    name,
+                    self.path,
+                )
 
     def children(self) -> Iterable["Activation"]:
         """The activations below this one; having any makes it a hub."""

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -12,25 +13,18 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def read_settings(model: type[M], path: str, section: Mapping[str, Any]) -> M:
-    """The settings of the plugin at `path`.
+    """Return the settings of the plugin at `path`.
+
+    A field whose type is a model is a table: `[notes.server]`, `HUBD_NOTES_SERVER_PORT`.
 
     Raises:
         InvalidParams: Names the setting, where it comes from, and what is wrong with it.
     """
-    values = {name: value for name, value in section.items() if not isinstance(value, dict)}
-    for name in model.model_fields:
-        given = os.environ.get(variable(path, name))
-        if given is not None:
-            values[name] = given
-    unknown = sorted(values.keys() - model.model_fields.keys())
-    if unknown:
-        raise InvalidParams(
-            f"config.toml: [{path}] has no setting '{unknown[0]}'",
-            suggestion="Correct the name, or remove the line",
-            available=list(model.model_fields),
-        )
+    # Other tables are sections of the plugin's children.
+    tables = unknown_tables(model, section)
+    own = {name: value for name, value in section.items() if name not in tables}
     try:
-        return model.model_validate(values)
+        return model.model_validate(_collect(model, path, own))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(map(str, first["loc"]))
@@ -38,6 +32,44 @@ def read_settings(model: type[M], path: str, section: Mapping[str, Any]) -> M:
             f"the setting {path}.{name}: {first['msg']}",
             suggestion=f"Correct it in config.toml, or the variable {variable(path, name)}",
         ) from None
+
+
+def unknown_tables(model: type[BaseModel], section: Mapping[str, Any]) -> list[str]:
+    """Return the tables of a section that are not settings."""
+    fields = model.model_fields
+    return [
+        name for name, value in section.items() if isinstance(value, dict) and name not in fields
+    ]
+
+
+def _collect(model: type[BaseModel], path: str, section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values for a model: those of the section, under the environment's."""
+    unknown = sorted(section.keys() - model.model_fields.keys())
+    if unknown:
+        raise InvalidParams(
+            f"config.toml: [{path}] has no setting '{unknown[0]}'",
+            suggestion="Correct the name, or remove the line",
+            available=list(model.model_fields),
+        )
+    values = dict(section)
+    for name, field in model.model_fields.items():
+        table = _model_in(field.annotation)
+        inner = section.get(name, {})
+        if table is not None and isinstance(inner, Mapping):
+            collected = _collect(table, f"{path}.{name}", inner)
+            if collected or name in section:
+                values[name] = collected
+        elif (given := os.environ.get(variable(path, name))) is not None:
+            values[name] = given
+    return values
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """Return the model that a field is, or may be; None if it is a plain value."""
+    for part in (annotation, *get_args(annotation)):
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            return part if get_origin(annotation) in (None, Union, UnionType) else None
+    return None
 
 
 def variable(path: str, name: str) -> str:

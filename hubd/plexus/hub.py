@@ -151,6 +151,7 @@ class Hub:
 
         Raises:
             Conflict: The name is taken.
+            InvalidParams: A setting is wrong.
             TypeError: A namespace is no word, or the tree is deeper than it may be.
         """
         above = parent or self.root
@@ -170,6 +171,7 @@ class Hub:
         # Children first: a plugin whose child is refused is refused whole.
         for child in activation.children():
             self.attach(child, host, node)
+        activation.check_settings(node.children)
         above.children[name] = node
         above.forget_schema()
         self.tell("tree")

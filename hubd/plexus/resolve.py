@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
+from functools import lru_cache
 from string import Formatter
 from typing import Any, Final
 
@@ -120,8 +122,8 @@ async def _resolve(hub: Hub, written: object, within: Node | None) -> tuple[Node
         async with aclosing(events) as stream:
             async for event in stream:
                 json = encode(event, entry.events, f"the resolver of {owner.path}", context)
-                fields = from_json(json) if isinstance(event, Encoded) else event.__dict__
-                found.append(Resolved(handle, kind, json, _summary(template, fields, handle)))
+                summary = _summary(template, event, handle, context)
+                found.append(Resolved(handle, kind, json, summary))
     except NotFound as error:
         raise HandleTargetMissing(error.message) from error
     except (HubError, TimeoutError):
@@ -139,24 +141,66 @@ def _too_slow(handle: object) -> Timeout:
 
 
 class _Format(Formatter):
-    """Lists and objects are written as everywhere else, in JSON."""
+    """Write values as everywhere else, in JSON; a missing one is empty."""
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        if conversion in ("r", "a"):
+            return to_json(value, fallback=str).decode()
+        return self.format_field(value, "") if conversion == "s" else value
 
     def format_field(self, value: Any, format_spec: str) -> Any:
-        if isinstance(value, dict | list):
+        if value is None:
+            return ""
+        if isinstance(value, bool | dict | list):
             value = to_json(value, fallback=str).decode()
         return super().format_field(value, format_spec)
+
+
+class _Object(dict[str, Any]):
+    """An object of JSON whose members are attributes too: `{server.port}`."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = self[name]
+        return _Object(value) if isinstance(value, dict) else value
 
 
 _FORMAT: Final = _Format()
 
 
-def _summary(template: str, data: Mapping[str, Any], handle: WireHandle) -> str:
-    """One line about the data, by the handle type's own format."""
+@lru_cache(maxsize=1024)
+def _names(template: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the fields that a summary uses, and those of them that have a format of a date."""
+    parsed = _FORMAT.parse(template)
+    named = [(re.split(r"[.\[]", name or "")[0], spec or "") for _, name, spec, _ in parsed]
+    return (
+        frozenset(name for name, _ in named),
+        frozenset(name for name, spec in named if re.search("%[A-Za-z]", spec)),
+    )
+
+
+def _summary(template: str, event: Any, handle: WireHandle, context: dict[str, Any]) -> str:
+    """Return one line about the data, by the handle type's own format."""
     if not template:
         return str(handle)
     try:
-        line = " ".join(_FORMAT.vformat(template, (), data).split())
+        fields = _fields(template, event, context)
+        line = " ".join(_FORMAT.vformat(template, (), fields).split())
     except (KeyError, IndexError, ValueError, AttributeError, TypeError):
         log.warning("the summary %r of %s does not fit its data", template, handle)
         return str(handle)
     return line if len(line) <= SUMMARY_LENGTH else f"{line[: SUMMARY_LENGTH - 1]}…"
+
+
+def _fields(template: str, event: Any, context: dict[str, Any]) -> Mapping[str, Any]:
+    """Return the fields for a summary as JSON has them; dates that are formatted stay dates."""
+    if isinstance(event, Encoded):
+        data: dict[str, Any] = from_json(event.json)
+    else:
+        names, dates = _names(template)
+        data = event.__pydantic_serializer__.to_python(
+            event, mode="json", include=set(names), context=context
+        )
+        data |= {name: getattr(event, name) for name in dates}
+    return {
+        name: _Object(value) if isinstance(value, dict) else value for name, value in data.items()
+    }

@@ -1,6 +1,6 @@
 """A plugin's settings: defaults, its section of the file, its environment variables above it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from hubd.activation.settings import read_settings, variable
 from hubd.config import read_file
 from hubd.errors import InvalidParams
 from hubd.plexus.builtin import build_hub
+from hubd.plexus.discovery import BUILT_IN, Source
 from hubd.plexus.host import PlexusHost
 
 
@@ -78,6 +79,89 @@ def test_a_name_that_is_no_setting_is_refused_with_those_there_are() -> None:
 
 def test_a_section_of_a_child_is_no_setting_of_its_parent() -> None:
     assert read({"days": 2, "below": {"days": 3}}) == Settings(days=2)
+
+
+class Server(BaseModel):
+    host: str = "localhost"
+    port: int = 80
+
+
+class Nested(BaseModel):
+    server: Server = Server()
+    spare: Server | None = None
+    labels: dict[str, int] = {}
+
+
+class Hosted(Activation, namespace="hosted", version="1.0.0"):
+    """Declares its settings, and has a child."""
+
+    settings_model = Nested
+
+    def children(self) -> Iterable[Activation]:
+        return [Notes()]
+
+
+def test_a_table_is_a_setting_whose_type_is_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    section = {"server": {"port": 8080}, "labels": {"a": 1}}
+    assert read_settings(Nested, "notes", {}) == Nested()
+    assert read_settings(Nested, "notes", section) == Nested(
+        server=Server(port=8080), labels={"a": 1}
+    )
+    monkeypatch.setenv("HUBD_NOTES_SERVER_PORT", "1")
+    monkeypatch.setenv("HUBD_NOTES_SPARE_HOST", "there")
+    read_both = read_settings(Nested, "notes", section)
+    assert read_both.server == Server(port=1)
+    assert read_both.spare == Server(host="there")
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"server": {"prt": 1}}, r"\[notes\.server\] has no setting 'prt'"),
+        ({"server": {"port": "x"}}, r"the setting notes\.server\.port: "),
+        ({"server": 1}, r"the setting notes\.server: "),
+    ],
+)
+def test_a_mistake_inside_a_table_names_the_whole_path(
+    section: Mapping[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidParams, match=message):
+        read_settings(Nested, "notes", section)
+
+
+def test_a_table_for_a_plain_setting_is_refused() -> None:
+    with pytest.raises(InvalidParams, match=r"the setting notes\.days: "):
+        read({"days": {"from": 1}})
+
+
+@pytest.mark.parametrize(
+    "section", [{"server": {"port": "x"}}, {"sever": 1}, {"server": {"prt": 1}}]
+)
+def test_declared_settings_are_checked_when_the_plugin_is_attached(section: Any) -> None:
+    hub = build_hub(settings={"hosted": section})
+    with pytest.raises(InvalidParams):
+        hub.attach(Hosted(), PlexusHost(hub))
+    assert hub.root.children == {}
+
+
+def test_a_table_that_is_neither_a_setting_nor_a_child_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hub = build_hub(settings={"hosted": {"notes": {"days": 1}, "sever": {"port": 1}}})
+    hub.attach(Hosted(), PlexusHost(hub))
+    [record] = caplog.records
+    assert record.getMessage() == (
+        "config.toml: [hosted.sever] is neither a setting nor a child of hosted"
+    )
+
+
+def test_every_built_in_plugin_that_reads_settings_declares_them() -> None:
+    declared = {
+        target.rpartition(":")[2]
+        for target in BUILT_IN
+        if type(Source(target, "a test").load()).settings_model is not None
+    }
+    assert declared == {"Arbor", "Cone", "ClaudeCode"}
 
 
 def test_a_plugin_reads_the_section_of_its_own_path(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from datetime import date
+from enum import Enum
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+from pydantic import BaseModel, Field
 
 from hubd.activation import Activation, Event, Handle, NotFound, method, resolver
 from hubd.activation.template import MAX_TEMPLATE
@@ -37,6 +40,32 @@ class Made(Event):
     more: list[Any] | None = None
 
 
+class Priority(Enum):
+    high = "high"
+
+
+class Server(BaseModel):
+    port: int
+
+
+class PlainRef(Handle, method="plain", kind="document", summary="{priority}"):
+    """Points at one of each; a test gives it another summary."""
+
+    id: str
+
+
+class Plain(Event):
+    priority: Priority = Priority.high
+    nothing: str | None = None
+    day: date = date(2026, 3, 4)
+    id: UUID = UUID(int=1)
+    done: bool = True
+    server: Server = Server(port=80)
+    ref: PlainRef = PlainRef(id="a")
+    members: dict[Priority, date | None] = Field({Priority.high: None})
+    share: float = 0.256
+
+
 class Inner(Activation, namespace="inner", version="1.4.2"):
     """Resolves in many ways."""
 
@@ -44,6 +73,11 @@ class Inner(Activation, namespace="inner", version="1.4.2"):
     async def make(self, how: str) -> AsyncIterator[Made]:
         """Make a handle."""
         yield Made(text=how, ref=Ref(how=how))
+
+    @resolver
+    async def plain(self, ref: PlainRef) -> AsyncIterator[Plain]:
+        """Resolve to values that Python and JSON write in different ways."""
+        yield Plain()
 
     @resolver
     async def made(self, ref: Ref) -> AsyncIterator[Made]:
@@ -208,6 +242,32 @@ async def test_lists_and_objects_in_a_summary_are_json(nested: Hub) -> None:
     handle = "outer.inner@1.0.0::list_of:a"
     [resolved] = await call_events(nested, "plexus.resolve_handle", handle=handle)
     assert resolved["summary"] == """a [{"it's":"a"},true,null]"""
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{priority}", "high"),
+        ("a{nothing}b", "ab"),
+        ("{day}", "2026-03-04"),
+        ("{day:%d.%m.%Y}", "04.03.2026"),
+        ("{id}", "00000000-0000-0000-0000-000000000001"),
+        ("{done}", "true"),
+        ("{server}", '{"port":80}'),
+        ("{server.port} {server[port]}", "80 80"),
+        ("{ref}", "outer.inner@1.4.2::plain:a"),
+        ("{members}", '{"high":null}'),
+        ("{priority!r}{nothing!s}", '"high"'),
+        ("{share:.0%} {priority:>6}", "26% high"),
+    ],
+)
+async def test_a_summary_shows_json_and_not_python(
+    nested: Hub, monkeypatch: pytest.MonkeyPatch, template: str, expected: str
+) -> None:
+    monkeypatch.setattr(PlainRef, "summary", template)
+    handle = "outer.inner@1.0.0::plain:a"
+    [resolved] = await call_events(nested, "plexus.resolve_handle", handle=handle)
+    assert resolved["summary"] == expected
 
 
 async def test_a_summary_that_does_not_fit_its_data_is_the_handle_itself(nested: Hub) -> None:

@@ -41,6 +41,8 @@ class Settings(BaseModel, defer_build=True):
 class Holding(ArborBase, version=VERSION):
     """Methods about references and the life of trees."""
 
+    settings_model = Settings
+
     def __init__(self) -> None:
         super().__init__()
         # Known once attached, in `lifespan`; the defaults until then.

@@ -37,6 +37,7 @@ class ClaudeCode(Retention, Exporting, namespace=NAMESPACE, version=VERSION):
     """
 
     migrations = MIGRATIONS
+    settings_model = Settings
 
     async def lifespan(self) -> AsyncIterator[None]:
         """Go on where an earlier hub has stopped, and interrupt what runs when this one stops."""

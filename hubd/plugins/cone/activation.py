@@ -7,6 +7,7 @@ from hubd.activation import NotFound, Prompt, PromptMessage, resolver
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.conversation import Conversation
 from hubd.plugins.cone.handles import NAMESPACE, VERSION, MessageRef
+from hubd.plugins.cone.providers.provider import Settings
 from hubd.plugins.cone.registry import Models
 from hubd.plugins.cone.tables import MIGRATIONS
 from hubd.storage import ids
@@ -20,6 +21,7 @@ class Cone(Conversation, Models, namespace=NAMESPACE, version=VERSION):
     """
 
     migrations = MIGRATIONS
+    settings_model = Settings
 
     @resolver
     async def message(self, ref: MessageRef) -> AsyncIterator[events.ResolvedMessage]:
