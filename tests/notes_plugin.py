@@ -26,8 +26,8 @@ class Notes(Activation, namespace="notes", version="1.0.0"):
 
     migrations = ("CREATE TABLE notes_note (id TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT",)
 
-    @method(streaming=False)
-    async def add(self, text: str) -> AsyncIterator[Added]:
+    @method
+    async def add(self, text: str) -> Added:
         """Remember a note and hand out a handle to it.
 
         Args:
@@ -35,7 +35,7 @@ class Notes(Activation, namespace="notes", version="1.0.0"):
         """
         ref = NoteRef(id=uuid4())
         await self.db.execute("INSERT INTO notes_note (id, text) VALUES (?, ?)", ref.id.hex, text)
-        yield Added(ref=ref)
+        return Added(ref=ref)
 
     @method
     async def latest(self, limit: int = 20) -> AsyncIterator[Note]:
@@ -45,9 +45,9 @@ class Notes(Activation, namespace="notes", version="1.0.0"):
             yield Note(ref=NoteRef(id=UUID(row["id"])), text=row["text"])
 
     @resolver
-    async def note(self, ref: NoteRef) -> AsyncIterator[Note]:
+    async def note(self, ref: NoteRef) -> Note:
         """Read one note back."""
         row = await self.db.fetch_one("SELECT text FROM notes_note WHERE id = ?", ref.id.hex)
         if row is None:
             raise NotFound(f"no note {ref.id}")
-        yield Note(ref=ref, text=row["text"])
+        return Note(ref=ref, text=row["text"])

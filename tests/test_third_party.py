@@ -10,8 +10,8 @@ from tests.support import Daemon, call_events, hub_with
 async def test_an_added_note_resolves_to_its_text_without_any_hub_code(tmp_path: Path) -> None:
     notes = Notes()
     async with hub_with(tmp_path, notes):
-        [added] = [event async for event in notes.add("buy milk")]
-        [note] = [event async for event in notes.note(NoteRef.parse(str(added.ref)))]
+        added = await notes.add("buy milk")
+        note = await notes.note(NoteRef.parse(str(added.ref)))
         assert note.text == "buy milk"
 
 

@@ -18,7 +18,9 @@ from hubd.errors import (
     Timeout,
     Unavailable,
 )
+from hubd.storage.database import Tx
 from hubd.wire.context import Client, Context
+from hubd.wire.handle import WireHandle
 
 __all__ = [
     "Activation",
@@ -45,7 +47,9 @@ __all__ = [
     "PromptMessage",
     "Resolved",
     "Timeout",
+    "Tx",
     "Unavailable",
+    "WireHandle",
     "method",
     "resolver",
 ]

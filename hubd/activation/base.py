@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from pydantic import BaseModel
 
 from hubd.activation.handle import Origin
+from hubd.activation.hints import check_listers
 from hubd.activation.host import Host
 from hubd.activation.method import (
     UNIVERSAL,
@@ -63,21 +64,24 @@ class Activation:
     def __init_subclass__(cls, *, namespace: str = "", version: str = "", **kwargs: Any) -> None:
         """Read methods and resolvers; a mistake is an error at import."""
         super().__init_subclass__(**kwargs)
+        where = f"{cls.__module__}.{cls.__qualname__}"
         if namespace:
-            check_namespace(cls.__qualname__, namespace)
+            check_namespace(where, namespace)
             cls.namespace = namespace
         if version:
             cls.version = version
         if not _VERSION.fullmatch(cls.version):
-            raise TypeError(f"{cls.__qualname__}: give a semantic version, such as version='1.0.0'")
+            raise TypeError(f"{where}: give a semantic version, such as version='1.0.0'")
         if not cls.__dict__.get("__doc__"):
-            raise TypeError(f"{cls.__qualname__}: write a docstring; its first line is the help")
+            raise TypeError(f"{where}: write a docstring; its first line is the help")
         summary, _, details = inspect.cleandoc(cls.__doc__ or "").partition("\n")
         cls.description, cls.details = summary.strip(), details.strip()
-        cls.methods, cls.resolvers = _collect(cls)
+        cls.methods, cls.resolvers = _collect(cls, where)
+        for entry in cls.methods.values() if namespace else ():
+            check_listers(f"{where}.{entry.name}", namespace, entry.annotations, cls.methods)
         if cls.namespace:
-            for entry in cls.resolvers.values():
-                entry.handle.expected = Origin(cls.namespace, cls.version)
+            for resolving in cls.resolvers.values():
+                resolving.handle.expected = Origin(cls.namespace, cls.version)
 
     @property
     def host(self) -> Host:
@@ -214,33 +218,33 @@ def check_namespace(where: str, namespace: str) -> None:
         )
 
 
-def _collect(cls: type[Activation]) -> tuple[dict[str, Method], dict[str, Resolver]]:
+def _collect(cls: type[Activation], where: str) -> tuple[dict[str, Method], dict[str, Resolver]]:
     methods: dict[str, Method] = {}
     resolvers: dict[str, Resolver] = {}
     for attribute in cls.__dict__.values():
         mark = mark_of(attribute)
         if isinstance(mark, MethodMark):
-            read = read_method(cls.__qualname__, attribute, mark)
+            read = read_method(where, attribute, mark)
             if read.name in UNIVERSAL:
                 raise TypeError(
-                    f"{cls.__qualname__}.{read.name}: the hub answers '{read.name}' for every "
+                    f"{where}.{read.name}: the hub answers '{read.name}' for every "
                     "namespace; choose another name"
                 )
             if read.name in methods:
-                raise TypeError(f"{cls.__qualname__}: two methods named '{read.name}'")
+                raise TypeError(f"{where}: two methods named '{read.name}'")
             if hasattr(Activation, attribute.__name__):
                 raise TypeError(
-                    f"{cls.__qualname__}.{attribute.__name__} hides what every activation has; "
+                    f"{where}.{attribute.__name__} hides what every activation has; "
                     "call the function otherwise and give @method(name=…)"
                 )
             methods[read.name] = read
         elif mark is not None:
-            found = read_resolver(cls.__qualname__, attribute)
-            if found.handle.method in resolvers:
+            resolving = read_resolver(where, attribute)
+            if resolving.handle.method in resolvers:
                 raise TypeError(
-                    f"{cls.__qualname__}: two resolvers for handles of type {found.handle.method}"
+                    f"{where}: two resolvers for handles of type {resolving.handle.method}"
                 )
-            resolvers[found.handle.method] = found
+            resolvers[resolving.handle.method] = resolving
     # A subclass has what its bases have, and may replace it.
     for base in cls.__bases__:
         if issubclass(base, Activation):

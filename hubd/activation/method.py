@@ -7,9 +7,9 @@ the method and the remedy.
 
 import inspect
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from types import UnionType
 from typing import (
     Annotated,
@@ -30,11 +30,12 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from hubd.activation.described import DESCRIBED
 from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import HANDLE_SCHEMA, Handle, handle_types
+from hubd.activation.hints import McpHints, Rendering, check_hints
 from hubd.wire.schema import JsonSchema
 
-F = TypeVar("F", bound=Callable[..., AsyncIterator[Any]])
+# A method yields its events, or returns the only one.
+F = TypeVar("F", bound=Callable[..., AsyncIterator[Any] | Coroutine[Any, Any, Any]])
 
-RENDERINGS: Final = ("tree", "chat", "table", "text")
 # Answered by the hub for every namespace, so no plugin may take these names.
 UNIVERSAL: Final = ("schema", "hash", "resolve_handle")
 
@@ -72,11 +73,11 @@ def method(
     read_only: bool = False,
     destructive: bool = False,
     needs_context: bool = False,
-    render: str | None = None,
+    render: Rendering | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
-    mcp: Mapping[str, Any] | None = None,
+    mcp: McpHints | None = None,
 ) -> Callable[[F], F]: ...
 
 
@@ -90,18 +91,21 @@ def method(
     read_only: bool = False,
     destructive: bool = False,
     needs_context: bool = False,
-    render: str | None = None,
+    render: Rendering | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
-    mcp: Mapping[str, Any] | None = None,
+    mcp: McpHints | None = None,
 ) -> F | Callable[[F], F]:
-    """Mark an async generator as a method of its activation.
+    """Mark an `async def` function as a method of its activation.
+
+    A function that returns has exactly one event; one that yields streams its events.
 
     Args:
         function: The method, when the decorator is used without arguments.
         name: The name on the wire, where it cannot be the Python name (`list`, `type`).
-        streaming: False promises exactly one event, and the hub holds the method to it.
+        streaming: False promises exactly one event of a method that yields, and the hub holds
+            the method to it.
         bidirectional: The method may ask its caller through the host.
         read_only: Changes nothing.
         destructive: Removes something for good.
@@ -112,15 +116,13 @@ def method(
         one_of: Optional parameters of which a caller must give exactly one.
         mcp: Hints for the MCP bridge.
     """
-    if render is not None and render not in RENDERINGS:
-        raise TypeError(f"render={render!r} is not one of {', '.join(RENDERINGS)}")
     hints = {
         "read_only": read_only,
         "destructive": destructive,
         "needs_context": needs_context,
         "render": render,
         "completes": dict(completes or {}),
-        "aliases": {param: list(names) for param, names in (aliases or {}).items()},
+        "aliases": dict(aliases or {}),
         "mcp": dict(mcp or {}),
     }
     given = {hint: value for hint, value in hints.items() if value}
@@ -134,7 +136,7 @@ def method(
 
 
 def resolver(function: F) -> F:
-    """Mark an async generator that reads back what a handle points at."""
+    """Mark an `async def` function that reads back what a handle points at."""
     setattr(function, _MARK, ResolverMark())
     return function
 
@@ -235,6 +237,7 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
     if not _NAME.fullmatch(name):
         raise TypeError(f"{where}: the name {name!r} must be a letter, then letters, digits, '_'")
     hints, parameters = _signature(where, function)
+    returns = inspect.iscoroutinefunction(function)
     summary, details, documented = _docstring(where, function)
     fields: dict[str, Any] = {}
     for parameter in parameters:
@@ -244,20 +247,18 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
         raise TypeError(
             f"{where}: the docstring documents unknown parameter(s) {', '.join(unknown)}"
         )
-    hinted = {hint: mark.annotations.get(hint, ()) for hint in ("aliases", "completes")}
-    for hint, names in {**hinted, "one_of": mark.one_of}.items():
-        strange = sorted(set(names) - fields.keys())
-        if strange:
-            raise TypeError(f"{where}: {hint} names unknown parameter(s) {', '.join(strange)}")
-    _check_aliases(where, mark.annotations.get("aliases", {}), fields)
+    check_hints(where, mark.annotations, fields)
+    strange = sorted(set(mark.one_of) - fields.keys())
+    if strange:
+        raise TypeError(f"{where}: one_of names unknown parameter(s) {', '.join(strange)}")
     read = Method(
         name=name,
-        function=function,
+        function=_yielding(function) if returns else function,
         description=summary,
         details=details,
         fields=fields,
-        events=_events(where, hints),
-        streaming=mark.streaming,
+        events=_events(where, hints, returns=returns),
+        streaming=mark.streaming and not returns,
         bidirectional=mark.bidirectional,
         one_of=mark.one_of,
         annotations=mark.annotations,
@@ -270,12 +271,16 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
     return read
 
 
-def _check_aliases(where: str, aliases: Mapping[str, list[str]], fields: Mapping[str, Any]) -> None:
-    """Every name must mean one parameter."""
-    others = [name for names in aliases.values() for name in names]
-    for name in others:
-        if name in fields or others.count(name) > 1:
-            raise TypeError(f"{where}: the alias '{name}' already means another parameter")
+def _yielding(
+    function: Callable[..., Coroutine[Any, Any, Any]],
+) -> Callable[..., AsyncGenerator[Any, None]]:
+    """Return a function that yields what this one returns; the hub runs only such."""
+
+    @wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        yield await function(*args, **kwargs)
+
+    return call
 
 
 def read_resolver(owner: str, function: Callable[..., Any]) -> Resolver:
@@ -289,7 +294,9 @@ def read_resolver(owner: str, function: Callable[..., Any]) -> Resolver:
     handle = hints[parameters[0].name] if len(parameters) == 1 else None
     if not (isinstance(handle, type) and issubclass(handle, Handle)):
         raise TypeError(f"{where}: a resolver takes one parameter, whose hint is a Handle type")
-    return Resolver(handle, function, _events(where, hints))
+    returns = inspect.iscoroutinefunction(function)
+    events = _events(where, hints, returns=returns)
+    return Resolver(handle, _yielding(function) if returns else function, events)
 
 
 @cache
@@ -346,8 +353,8 @@ def _inline(part: Any, references: set[str]) -> Any:
 def _signature(
     where: str, function: Callable[..., Any]
 ) -> tuple[dict[str, Any], list[inspect.Parameter]]:
-    if not inspect.isasyncgenfunction(function):
-        raise TypeError(f"{where} must be `async def` and `yield` events")
+    if not (inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function)):
+        raise TypeError(f"{where} must be `async def`, and return an event or yield events")
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, AttributeError) as error:
@@ -382,13 +389,19 @@ def _field(
     return hint, described
 
 
-def _events(where: str, hints: Mapping[str, Any]) -> tuple[type, ...]:
-    returned = hints.get("return")
-    arguments = get_args(returned)
-    if get_origin(returned) is not AsyncIterator or len(arguments) != 1:
-        raise TypeError(f"{where}: the return hint must be AsyncIterator[SomeEvent | AnotherEvent]")
-    union = get_origin(arguments[0]) in (Union, UnionType)
-    events = get_args(arguments[0]) if union else arguments
+def _events(where: str, hints: Mapping[str, Any], *, returns: bool) -> tuple[type, ...]:
+    hint = hints.get("return")
+    iterates = get_origin(hint) is AsyncIterator and len(get_args(hint)) == 1
+    if returns and (iterates or hint in (None, type(None))):
+        raise TypeError(
+            f"{where} returns: its return hint must be SomeEvent | AnotherEvent; or `yield` events"
+        )
+    if not returns and not iterates:
+        raise TypeError(
+            f"{where} yields: its return hint must be AsyncIterator[SomeEvent | AnotherEvent]"
+        )
+    one = hint if returns else get_args(hint)[0]
+    events = get_args(one) if get_origin(one) in (Union, UnionType) else (one,)
     for event in events:
         if not (isinstance(event, type) and issubclass(event, Event | Encoded)):
             raise TypeError(f"{where}: {event!r} is not an Event; derive it from Event")

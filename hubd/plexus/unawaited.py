@@ -4,6 +4,7 @@ Python only warns about them, on standard error. Here the warning becomes an err
 names the method, and a call whose own code forgot the `await` fails.
 """
 
+import inspect
 import logging
 import re
 import warnings
@@ -46,5 +47,5 @@ def _report(
     log.error("%s%s; write `await` before it", problem, during)
     # Garbage of other calls may be collected here. Only the method's own file is certain.
     spec = call.spec if call else None
-    if call and spec and spec.function.__code__.co_filename == filename:
+    if call and spec and inspect.unwrap(spec.function).__code__.co_filename == filename:
         call.unawaited = problem

@@ -11,6 +11,9 @@ import pytest
 from hubd.activation import Activation, Event, Handle, NotFound, Origin, method, resolver
 from tests.support import hub_with
 
+# The module of the classes that the tests make.
+HERE = __name__
+
 
 class NoteRef(Handle, method="add"):
     """Points at one note."""
@@ -153,7 +156,7 @@ def test_a_semantic_version_is_accepted(version: str) -> None:
 def test_anything_but_a_semantic_version_is_refused(version: str) -> None:
     with pytest.raises(TypeError) as caught:
         declare(namespace="plugin", version=version)
-    assert str(caught.value) == "Plugin: give a semantic version, such as version='1.0.0'"
+    assert str(caught.value) == f"{HERE}.Plugin: give a semantic version, such as version='1.0.0'"
 
 
 @pytest.mark.parametrize("version", ["1.0.0+build", "١.٠.٠"])
@@ -167,7 +170,7 @@ def test_a_namespace_is_one_word(namespace: str) -> None:
     with pytest.raises(TypeError) as caught:
         declare(namespace=namespace, version="1.0.0")
     assert str(caught.value) == (
-        f"Plugin: namespace {namespace!r} must be one word: "
+        f"{HERE}.Plugin: namespace {namespace!r} must be one word: "
         "a letter, then letters, digits, '_' or '-'"
     )
 
@@ -175,7 +178,7 @@ def test_a_namespace_is_one_word(namespace: str) -> None:
 def test_a_class_without_a_docstring_is_refused() -> None:
     with pytest.raises(TypeError) as caught:
         declare({"__doc__": None}, namespace="plugin", version="1.0.0")
-    assert str(caught.value) == "Plugin: write a docstring; its first line is the help"
+    assert str(caught.value) == f"{HERE}.Plugin: write a docstring; its first line is the help"
 
 
 @pytest.mark.parametrize("name", ["schema", "hash", "resolve_handle"])
@@ -188,7 +191,7 @@ def test_a_name_that_the_hub_answers_everywhere_is_refused(name: str) -> None:
     with pytest.raises(TypeError) as caught:
         declare({"taken": taken}, namespace="plugin", version="1.0.0")
     assert str(caught.value) == (
-        f"Plugin.{name}: the hub answers '{name}' for every namespace; choose another name"
+        f"{HERE}.Plugin.{name}: the hub answers '{name}' for every namespace; choose another name"
     )
 
 
@@ -201,7 +204,7 @@ def test_a_function_that_would_hide_part_of_the_base_class_is_refused() -> None:
     with pytest.raises(TypeError) as caught:
         declare({"host": host}, namespace="plugin", version="1.0.0")
     assert str(caught.value) == (
-        "Plugin.host hides what every activation has; "
+        f"{HERE}.Plugin.host hides what every activation has; "
         "call the function otherwise and give @method(name=…)"
     )
 
@@ -213,7 +216,7 @@ def test_two_resolvers_for_one_type_are_refused() -> None:
     members = {"one": resolver(read), "other": resolver(read)}
     with pytest.raises(TypeError) as caught:
         declare(members, namespace="plugin", version="1.0.0")
-    assert str(caught.value) == "Plugin: two resolvers for handles of type add"
+    assert str(caught.value) == f"{HERE}.Plugin: two resolvers for handles of type add"
 
 
 def test_two_methods_of_one_name_are_refused() -> None:

@@ -40,8 +40,12 @@ class Unknowable:
 
 
 Says = AsyncIterator[Said]
-NOT_A_GENERATOR = "Notes.add must be `async def` and `yield` events"
-NO_DOCSTRING = "Notes.add: write a docstring; its first line is the help text"
+NOT_ASYNC = f"{__name__}.Notes.add must be `async def`, and return an event or yield events"
+RETURNS = (
+    f"{__name__}.Notes.add returns: its return hint must be SomeEvent | AnotherEvent; "
+    "or `yield` events"
+)
+NO_DOCSTRING = f"{__name__}.Notes.add: write a docstring; its first line is the help text"
 HANDLE = {"type": "string", "format": "plexus-handle"}
 
 
@@ -225,13 +229,24 @@ def test_what_the_decorator_is_given_is_kept() -> None:
         "destructive": True,
         "needs_context": True,
         "render": "table",
-        "completes": {"text": "notes.latest"},
+        "completes": {"text": "others.latest"},
         "aliases": {"text": ["content"]},
         "mcp": {"text_only": True},
     }
     read = declare(Good.add, name="list", streaming=False, bidirectional=True, **hints)
     assert (read.name, read.streaming, read.bidirectional) == ("list", False, True)
     assert read.annotations == hints
+
+
+async def test_a_method_with_one_result_returns_it() -> None:
+    async def add(self: object, text: str) -> Said | Added:
+        """Say it once."""
+        return Said(text=text)
+
+    read = declare(add)
+    assert (read.events, read.streaming) == ((Said, Added), False)
+    assert [event async for event in read.function(None, text="hi")] == [Said(text="hi")]
+    assert await add(None, "hi") == Said(text="hi")
 
 
 async def test_a_decorated_function_is_still_the_function() -> None:
@@ -263,9 +278,12 @@ def written(head: str, body: str = '"""Say it."""; yield Said(text="")') -> Call
             "Notes.add: a type hint cannot be resolved (name 'Missing' is not defined)",
         ),
         ("(self, a: 'pytest.Missing') -> Says", "Notes.add: a type hint cannot be resolved"),
-        ("(self)", "Notes.add: the return hint must be AsyncIterator[SomeEvent | AnotherEvent]"),
-        ("(self) -> Said", "Notes.add: the return hint must be AsyncIterator["),
-        ("(self) -> Callable[[], Said]", "Notes.add: the return hint must be Async"),
+        (
+            "(self)",
+            "Notes.add yields: its return hint must be AsyncIterator[SomeEvent | AnotherEvent]",
+        ),
+        ("(self) -> Said", "Notes.add yields: its return hint must be AsyncIterator["),
+        ("(self) -> Callable[[], Said]", "Notes.add yields: its return hint must be Async"),
         (
             "(self) -> AsyncIterator[Said | int]",
             "Notes.add: <class 'int'> is not an Event; derive it from Event",
@@ -289,17 +307,25 @@ def test_a_signature_that_cannot_be_a_methods_is_an_error_at_import(
 @pytest.mark.parametrize(
     ("head", "body", "words"),
     [
-        ("def add(self):", '"""Say it."""; yield Said(text="")', NOT_A_GENERATOR),
-        ("async def add(self):", '"""Say it."""; return Said(text="")', NOT_A_GENERATOR),
+        ("def add(self):", '"""Say it."""; yield Said(text="")', NOT_ASYNC),
+        ("async def add(self):", '"""Say it."""; return Said(text="")', RETURNS),
+        ("async def add(self) -> Says:", '"""Say it."""; return Said(text="")', RETURNS),
         ("async def add(self) -> Says:", 'yield Said(text="")', NO_DOCSTRING),
         ("async def add(self) -> Says:", '"""  """; yield Said(text="")', NO_DOCSTRING),
         (
             "async def add(self, a: int) -> Says:",
             '"""Say it.\n\n    Args:\n        a: A.\n        c: C.\n        b: B.\n    """; yield',
-            "Notes.add: the docstring documents unknown parameter(s) b, c",
+            f"{__name__}.Notes.add: the docstring documents unknown parameter(s) b, c",
         ),
     ],
-    ids=["not async", "returns", "no docstring", "an empty docstring", "unknown in Args"],
+    ids=[
+        "not async",
+        "no return hint",
+        "returns an iterator",
+        "no docstring",
+        "an empty docstring",
+        "unknown in Args",
+    ],
 )
 def test_a_function_that_cannot_be_a_method_is_an_error_at_import(
     head: str, body: str, words: str
@@ -314,21 +340,41 @@ def test_a_function_that_cannot_be_a_method_is_an_error_at_import(
     [
         (
             {"aliases": {"txt": ["t"]}},
-            "Notes.add: aliases names unknown parameter(s) txt",
+            "Notes.add: aliases names unknown parameter 'txt'; did you mean 'text'?",
         ),
         (
-            {"completes": {"z": "a.b", "y": "a.b"}},
-            "Notes.add: completes names unknown parameter(s) y, z",
+            {"completes": {"z": "a.b"}},
+            "Notes.add: completes names unknown parameter 'z'; there is: text, any_ref, limit",
         ),
+        (
+            {"completes": {"text": "latest"}},
+            "Notes.add: completes={'text': 'latest'} must name a method by its path",
+        ),
+        (
+            {"completes": {"text": "notes.ad"}},
+            "Notes.add: completes names notes.ad, which is not a method; did you mean 'add'?",
+        ),
+        ({"mcp": {"textonly": True}}, "mcp has no hint 'textonly'; did you mean 'text_only'?"),
+        ({"mcp": {"text_only": "yes"}}, "Notes.add: mcp['text_only'] must be True or False"),
+        ({"mcp": {"name": 1}}, "Notes.add: mcp['name'] must be a string"),
+        ({"mcp": {"resource": "text"}}, "Notes.add: mcp['resource'] must map variables"),
+        (
+            {"mcp": {"resource": {"note": "txt"}}},
+            "Notes.add: mcp['resource'] names unknown parameter 'txt'; did you mean 'text'?",
+        ),
+        ({"mcp": {"resource": {"a/b": "text"}}}, "the variable 'a/b' must be one word"),
+        ({"aliases": {"text": "t"}}, "Notes.add: aliases: write a list, {'text': ['t']}"),
         ({"aliases": {"text": ["limit"]}}, "Notes.add: "),
         ({"aliases": {"text": ["t"], "limit": ["t"]}}, "Notes.add: "),
-        ({"render": "picture"}, "render='picture' is not one of tree, chat, table, text"),
+        (
+            {"render": "picture"},
+            "Notes.add: render='picture' is not one of tree, chat, table, text",
+        ),
         (
             {"name": "dashed-name"},
             "Notes.add: the name 'dashed-name' must be a letter, then letters, digits, '_'",
         ),
     ],
-    ids=["alias", "completion", "alias is a parameter", "alias twice", "render", "name"],
 )
 def test_a_hint_that_means_nothing_is_an_error_at_import(marks: Any, words: str) -> None:
     with pytest.raises(TypeError) as caught:
@@ -345,5 +391,5 @@ def test_a_resolver_takes_exactly_one_handle(hints: str) -> None:
     with pytest.raises(TypeError) as caught:
         type("Notes", (Activation,), members, namespace="notes", version="1.0.0")
     assert str(caught.value) == (
-        "Notes.add: a resolver takes one parameter, whose hint is a Handle type"
+        f"{__name__}.Notes.add: a resolver takes one parameter, whose hint is a Handle type"
     )

@@ -1,5 +1,7 @@
 """The plugin API is a list of names; changing it is a decision."""
 
+from pathlib import Path
+
 import hubd.activation
 
 SURFACE = [
@@ -27,7 +29,9 @@ SURFACE = [
     "PromptMessage",
     "Resolved",
     "Timeout",
+    "Tx",
     "Unavailable",
+    "WireHandle",
     "method",
     "resolver",
 ]
@@ -39,3 +43,7 @@ def test_the_plugin_api_is_exactly_these_names_in_order() -> None:
 
 def test_every_name_of_the_plugin_api_is_there() -> None:
     assert [name for name in SURFACE if not hasattr(hubd.activation, name)] == []
+
+
+def test_type_checkers_read_the_types_of_the_package() -> None:
+    assert Path(hubd.activation.__file__).parent.with_name("py.typed").is_file()
