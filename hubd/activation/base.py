@@ -148,8 +148,29 @@ class Activation:
                 )
 
     def children(self) -> Iterable["Activation"]:
-        """The activations below this one; having any makes it a hub."""
+        """Return the activations below this one at the start; having any makes it a hub."""
         return ()
+
+    async def add_child(self, child: "Activation") -> None:
+        """Attach an activation below this one while the hub runs, until it stops.
+
+        The child's tables are made and its lifespan is started before this returns. The schema
+        and the hashes change, so clients see the child.
+
+        Raises:
+            Conflict: The name is taken.
+            HubError: A setting or a migration is wrong.
+            Exception: What the child's lifespan raised; the child is not attached then.
+        """
+        await self.host.add_child(self, child)
+
+    async def remove_child(self, namespace: str) -> None:
+        """Stop and detach a child that `add_child` attached.
+
+        Raises:
+            NotFound: There is no such child.
+        """
+        await self.host.remove_child(self, namespace)
 
     async def offer_prompts(self) -> Sequence[Prompt]:
         """The prompts that people may choose in their clients.

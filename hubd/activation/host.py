@@ -8,11 +8,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Se
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hubd.errors import HubError
 from hubd.wire.context import Client, Context
 from hubd.wire.handle import WireHandle
+
+if TYPE_CHECKING:
+    from hubd.activation.base import Activation
 
 # The fields in which resolved data mostly says what it has to say, the best first.
 SAYING: Final = ("content", "text", "output", "prompt", "message")
@@ -94,6 +97,12 @@ class Host(Protocol):
 
     def named(self, handle: WireHandle) -> WireHandle:
         """The same handle with its plugin's name in place of an id, where the hub knows it."""
+
+    async def add_child(self, parent: "Activation", child: "Activation") -> None:
+        """Attach a child below a plugin: use `self.add_child(child)`."""
+
+    async def remove_child(self, parent: "Activation", namespace: str) -> None:
+        """Detach such a child: use `self.remove_child(namespace)`."""
 
     def prompts_changed(self) -> None:
         """Tell whoever shows prompts that this plugin offers others than before."""

@@ -5,11 +5,12 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
 from pydantic_core import from_json, to_json
 
+from hubd.activation.base import Activation
 from hubd.activation.host import Option, Resolved
 from hubd.errors import Cancelled, HubError, Internal, Timeout, by_code
 from hubd.plexus.dispatch import Call, current_call
@@ -76,12 +77,24 @@ class Questions:
             del self._waiting[request_id]
 
 
+class Growing(Protocol):
+    """The part of the life cycle that a host needs."""
+
+    async def add_child(self, parent: Activation, child: Activation) -> None:
+        """Attach a child and start it."""
+
+    async def remove_child(self, parent: Activation, namespace: str) -> None:
+        """Stop a child and detach it."""
+
+
 class PlexusHost:
     """The one implementation of `Host`; all activations share it."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self.questions = Questions()
+        # Set by lifecycle.py for as long as plugins run.
+        self.running: Growing | None = None
 
     @property
     def context(self) -> Context:
@@ -132,6 +145,22 @@ class PlexusHost:
         except HubError:
             return handle
         return replace(handle, plugin=owner.path)
+
+    @must_await
+    async def add_child(self, parent: Activation, child: Activation) -> None:
+        """As `Host.add_child`."""
+        await self._growing.add_child(parent, child)
+
+    @must_await
+    async def remove_child(self, parent: Activation, namespace: str) -> None:
+        """As `Host.remove_child`."""
+        await self._growing.remove_child(parent, namespace)
+
+    @property
+    def _growing(self) -> "Growing":
+        if self.running is None:
+            raise RuntimeError("children can be added and removed only while the hub runs")
+        return self.running
 
     def prompts_changed(self) -> None:
         """As `Host.prompts_changed`."""

@@ -4,9 +4,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from contextvars import Context
 from typing import Final
 
-from hubd.errors import reason_of
+from hubd.activation.base import Activation
+from hubd.errors import NotFound, reason_of
 from hubd.plexus.discovery import Source
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import FailedPlugin, Hub, Node
@@ -22,39 +24,83 @@ STOP_SECONDS: Final = 3.0
 @asynccontextmanager
 async def plugins(hub: Hub, host: PlexusHost, found: Iterable[Source]) -> AsyncIterator[None]:
     """Load, attach and start plugins; stop them on leaving, the last started first."""
-    running: list[_Life] = []
+    running = Running(hub, host)
+    host.running = running
     try:
         for source in found:
-            life = await _start(hub, host, source)
-            if life is not None:
-                running.append(life)
+            await _start(running, hub, host, source)
         yield
     finally:
-        await _stop(running)
+        host.running = None
+        await _stop(running.lives)
 
 
-async def _start(hub: Hub, host: PlexusHost, source: Source) -> "_Life | None":
-    node: Node | None = None
+class Running:
+    """The running plugins of a hub. Children come and go while it runs."""
+
+    def __init__(self, hub: Hub, host: PlexusHost) -> None:
+        self._hub = hub
+        self._host = host
+        # In the order in which they started.
+        self.lives: list[_Life] = []
+
+    async def bring_up(self, node: Node, source: Source) -> None:
+        """Make the tables of an attached node and those below it, and start them.
+
+        Raises:
+            Exception: What failed; the node is no longer attached.
+        """
+        life = _Life(self._hub, node, source)
+        try:
+            if self._hub.database is not None:
+                for below in node.walk():
+                    await self._hub.database.migrate(below.path, below.activation.migrations)
+            # Describing it now finds types without JSON Schema before a caller does.
+            _ = self._hub.hash
+            await life.start()
+        except BaseException:
+            life.cancel()
+            await self.take_down(node)
+            raise
+        self.lives.append(life)
+
+    async def take_down(self, node: Node) -> None:
+        """Detach a node, then stop it and the children that were added below it."""
+        self._hub.detach(node)
+        ending = [life for life in self.lives if life.is_below(node)]
+        self.lives = [life for life in self.lives if life not in ending]
+        await _stop(ending)
+
+    async def add_child(self, parent: Activation, child: Activation) -> None:
+        """As `Activation.add_child`."""
+        node = self._hub.attach(child, self._host, self._node_of(parent))
+        target = f"{type(child).__module__}:{type(child).__qualname__}"
+        await self.bring_up(node, Source(target, f"added by {parent.path}"))
+
+    async def remove_child(self, parent: Activation, namespace: str) -> None:
+        """As `Activation.remove_child`."""
+        node = self._node_of(parent).children.get(namespace)
+        if node is None or not any(life.is_of(node) for life in self.lives):
+            raise NotFound(f"{parent.path} has added no child '{namespace}'")
+        await self.take_down(node)
+
+    def _node_of(self, activation: Activation) -> Node:
+        node = self._hub.find(activation.path.split("."))
+        if node.activation is not activation:
+            raise RuntimeError(f"{activation.path} is no longer attached to the hub")
+        return node
+
+
+async def _start(running: Running, hub: Hub, host: PlexusHost, source: Source) -> None:
     namespace = ""
     try:
         activation = source.load()
         namespace = activation.namespace
-        node = hub.attach(activation, host)
-        if hub.database is not None:
-            for below in node.walk():
-                await hub.database.migrate(below.path, below.activation.migrations)
-        # Describing it now finds what has no JSON Schema before a caller does.
-        _ = hub.hash
-        life = _Life(hub, node, source)
-        await life.start()
+        await running.bring_up(hub.attach(activation, host), source)
     except (Exception, SystemExit) as error:  # whatever a plugin does on import
-        if node is not None:
-            hub.detach(node)
         reason = reason_of(error)
         log.error("plugin %s was left out: %s", source, reason, exc_info=error)
         hub.report_failure(FailedPlugin(source.target, source.found_in, reason, namespace))
-        return None
-    return life
 
 
 async def _stop(running: list["_Life"]) -> None:
@@ -91,7 +137,10 @@ class _Life:
             TimeoutError: It took too long.
         """
         started = asyncio.get_running_loop().create_future()
-        self.task = asyncio.create_task(self._run(started), name=f"lifespan of {self._node.path}")
+        # A context of its own: a child may be started inside a call, and outlives it.
+        self.task = asyncio.create_task(
+            self._run(started), name=f"lifespan of {self._node.path}", context=Context()
+        )
         try:
             async with asyncio.timeout(START_SECONDS):
                 await asyncio.shield(started)
@@ -102,6 +151,19 @@ class _Life:
     def stop(self) -> None:
         """Ask for the end; the task finishes by itself."""
         self._stop.set()
+
+    def cancel(self) -> None:
+        """Give up a start that failed."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def is_of(self, node: Node) -> bool:
+        """Return whether these are the lifespans of a node and the children it began with."""
+        return self._node is node
+
+    def is_below(self, node: Node) -> bool:
+        """Return whether these are lifespans of a node or of anything below it."""
+        return self._node is node or self._node.path.startswith(f"{node.path}.")
 
     async def _run(self, started: asyncio.Future[None]) -> None:
         try:
@@ -117,9 +179,7 @@ class _Life:
                 log.exception("the background work of %s failed", self._node.path)
                 reason = f"its background work ended: {reason_of(error)}"
                 target, found_in = self._source.target, self._source.found_in
-                self._hub.report_failure(
-                    FailedPlugin(target, found_in, reason, self._node.activation.namespace)
-                )
+                self._hub.report_failure(FailedPlugin(target, found_in, reason, self._node.path))
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from hubd.plexus.discovery import Source
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
 from hubd.storage.database import Database
-from tests.support import call_events
+from tests.support import call_error, call_events
 
 history: list[str] = []
 
@@ -96,6 +96,55 @@ class BadTable(Activation, namespace="greedy", version="1.0.0"):
     migrations = ("CREATE TABLE living_things (n INTEGER) STRICT",)
 
 
+class Grown(Activation, version="1.0.0"):
+    """A child that comes while the hub runs."""
+
+    def __init__(self, name: str) -> None:
+        self.namespace = name
+        table = f"CREATE TABLE growing_{name}_rows (n INTEGER) STRICT"
+        self.migrations = (table,)  # type: ignore[misc]
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        history.append(f"{self.path} starts")
+        if self.namespace == "bad":
+            raise OSError("no such device")
+        yield
+        history.append(f"{self.path} ends")
+
+    @method
+    async def count(self) -> Said:
+        """Count the rows of the child's own table."""
+        row = await self.db.fetch_one(f"SELECT count(*) AS n FROM growing_{self.namespace}_rows")
+        assert row is not None
+        return Said(text=str(row["n"]))
+
+    @method
+    async def nest(self) -> Said:
+        """Add a child to the child."""
+        await self.add_child(Below())
+        return Said(text="nested")
+
+
+class GrowingPlugin(Activation, namespace="growing", version="1.0.0"):
+    """Has children that come and go."""
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        await self.add_child(Grown("first"))
+        yield
+
+    @method
+    async def grow(self, name: str) -> Said:
+        """Add a child."""
+        await self.add_child(Grown(name))
+        return Said(text=name)
+
+    @method
+    async def shrink(self, name: str) -> Said:
+        """Remove a child."""
+        await self.remove_child(name)
+        return Said(text=name)
+
+
 class RaisesOnInit(Activation, namespace="raising", version="1.0.0"):
     """Cannot be made."""
 
@@ -169,3 +218,47 @@ async def test_a_plugin_that_never_stops_does_not_hold_up_the_end(
     async with lifecycle.plugins(hub, PlexusHost(hub), [source(NeverStops), source(Living)]):
         pass
     assert history[-1] == "living ends"
+
+
+async def test_children_come_and_go_while_the_hub_runs(hub: Hub) -> None:
+    async with lifecycle.plugins(hub, PlexusHost(hub), [source(GrowingPlugin), source(Living)]):
+        changes: list[str] = []
+        with hub.listening(changes.append):
+            before, described = hub.hash, hub.find(["growing"]).schema
+            await call_events(hub, "growing.grow", name="new")
+            assert changes
+            assert hub.hash != before
+            assert hub.find(["growing"]).schema["self_hash"] == described["self_hash"]
+            [event] = await call_events(hub, "growing.new.count")
+            assert event["text"] == "0"
+            await call_events(hub, "growing.new.nest")
+            changes.clear()
+            await call_events(hub, "growing.shrink", name="new")
+            assert changes
+            assert hub.hash == before
+        assert history[-2:] == ["below ends", "growing.new ends"]
+        error = await call_error(hub, "growing.new.count")
+        assert error["code"] == "activation_not_found"
+        await call_events(hub, "growing.grow", name="new")
+    assert {"growing.new ends", "growing.first ends"} <= set(history[-4:])
+
+
+async def test_a_child_that_cannot_be_added_is_not_there(hub: Hub) -> None:
+    async with lifecycle.plugins(hub, PlexusHost(hub), [source(GrowingPlugin)]):
+        before = hub.hash
+        error = await call_error(hub, "growing.grow", name="bad")
+        assert error["message"] == "OSError: no such device"
+        error = await call_error(hub, "growing.grow", name="first")
+        assert error["message"] == "the name 'first' is taken in 'growing'"
+        error = await call_error(hub, "growing.shrink", name="second")
+        assert error["message"] == "growing has added no child 'second'"
+        assert hub.hash == before
+        assert list(hub.find(["growing"]).children) == ["first"]
+
+
+async def test_children_can_be_added_only_while_the_hub_runs() -> None:
+    hub = build_hub()
+    plugin = GrowingPlugin()
+    hub.attach(plugin, PlexusHost(hub))
+    with pytest.raises(RuntimeError, match="only while the hub runs"):
+        await plugin.add_child(Below())

@@ -62,7 +62,7 @@ class Plain(Event):
     done: bool = True
     server: Server = Server(port=80)
     ref: PlainRef = PlainRef(id="a")
-    members: dict[Priority, date | None] = Field({Priority.high: None})
+    members: dict[Priority, date | None] = Field(default={Priority.high: None})
     share: float = 0.256
 
 
