@@ -44,6 +44,10 @@ class HubError(Exception):
     recoverable: ClassVar[bool] = False
     # The suggestion when the raiser has none.
     advice: ClassVar[str] = "Look at the daemon's log: hubd logs"
+    # The method of a nested call that ended with this error; empty if no nested call did.
+    nested_in: str = ""
+    # The log has this error already.
+    logged: bool = False
 
     def __init__(
         self, message: str, *, suggestion: str | None = None, available: Iterable[str] = ()
@@ -52,6 +56,11 @@ class HubError(Exception):
         self.message = message
         self.suggestion = suggestion if suggestion is not None else self.advice
         self.available = list(available)
+
+    @property
+    def points_to_log(self) -> bool:
+        """Whether the suggestion sends the reader to the log, which then must have the error."""
+        return self.suggestion in (HubError.advice, ExecutionError.advice)
 
     @property
     def exit_code(self) -> int:

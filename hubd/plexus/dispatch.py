@@ -101,14 +101,29 @@ class Call:
             if task is not None and task.cancelling():
                 self.fail(Cancelled(self.cancel_reason))
             else:
+                log.exception("%s was cancelled from within", self.method)
                 self.fail(ExecutionError(f"{self.method} was cancelled from within"))
         except HubError as error:
-            self.fail(error)
+            self.fail(self._own_error(error))
         except BaseException as error:  # a plugin's SystemExit must not end the hub
             log.exception("%s failed", self.method)
             self.fail(ExecutionError(f"{type(error).__name__}: {error}"))
         else:
             self.finish()
+
+    def _own_error(self, error: HubError) -> HubError:
+        """Return the error for the caller of this call, and log it if it points to the log."""
+        mistaken = isinstance(error, InvalidParams | InvalidMethod) and error.nested_in
+        if mistaken or (error.points_to_log and not error.logged):
+            log.error("%s failed: %s", self.method, error.message, exc_info=error)
+        if not mistaken:
+            return error
+        # The caller's own parameters were right.
+        return ExecutionError(
+            f"{error.nested_in}: {error.message}",
+            suggestion=f"{self.method} called {error.nested_in} wrongly; that is a defect of "
+            f"{self.method}",
+        )
 
     async def send(self, item: Item) -> None:
         """Pass an item on, unless the call was given up meanwhile."""

@@ -114,7 +114,7 @@ class PlexusHost:
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         """As `Host.call`."""
         outer = current_call.get(None)
-        pipe = _Pipe(outer)
+        pipe = _Pipe(outer, method)
         # The params take the same road as a client's: JSON in, checked by the same rules.
         call = Call(self._hub, method, from_json(to_json(params)), pipe)
         task = asyncio.create_task(call.run(), name=f"nested {method}")
@@ -255,9 +255,11 @@ class PlexusHost:
 class _Pipe:
     """The caller of a nested call: hands its items to the code that called."""
 
-    def __init__(self, outer: Call | None) -> None:
+    def __init__(self, outer: Call | None, method: str) -> None:
         # Questions go to its caller, as long as it has not ended.
         self._outer = outer
+        # The path of the nested call.
+        self._method = method
         self._items: asyncio.Queue[Item] = asyncio.Queue()
         # Room for one data item, so that a slow consumer holds the inner method back.
         self._room = asyncio.Semaphore(1)
@@ -298,12 +300,16 @@ class _Pipe:
             elif isinstance(item, Guidance):
                 advice = item
             elif isinstance(item, Error):
-                raise by_code(
+                error = by_code(
                     item.code,
                     item.message,
                     suggestion=advice.suggestion,
                     available=advice.available,
                 )
+                error.nested_in = self._method
+                # The nested call has logged it.
+                error.logged = True
+                raise error
 
 
 def _request(kind: str, **fields: Any) -> dict[str, Any]:

@@ -130,7 +130,9 @@ async def _resolve(hub: Hub, written: object, within: Node | None) -> tuple[Node
         raise
     except Exception as error:
         log.exception("the resolver of %s failed", handle)
-        raise ExecutionError(f"{type(error).__name__}: {error}") from error
+        failure = ExecutionError(f"{type(error).__name__}: {error}")
+        failure.logged = True
+        raise failure from error
     if not found:
         raise HandleTargetMissing(f"nothing is left behind {handle}")
     return owner, found

@@ -39,6 +39,7 @@ async def ask_plugin(what: str, work: Awaitable[T], seconds: float | None = None
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
+        log.exception("%s was cancelled from within", what)
         raise ExecutionError(f"{what} was cancelled from within") from error
     except (Exception, SystemExit) as error:
         if limit.expired():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hubd.activation import Activation, Context, Event, method
+from hubd.activation import Activation, Context, Event, ExecutionError, method
 from hubd.plexus.builtin import build_hub
 from hubd.plexus.dispatch import Call
 from hubd.plexus.host import PlexusHost
@@ -46,6 +46,25 @@ class Nosy(Activation, namespace="nosy", version="1.0.0"):
         async with self.host.call("trouble.ask_confirm") as events:
             async for event in events:
                 yield Line(text=event["text"])
+
+    @method
+    async def nested_mistake(self) -> Line:
+        """Call a method without its parameter."""
+        async with self.host.call("echo.once") as events:
+            [line] = [Line(text=str(event)) async for event in events]
+        return line
+
+    @method
+    async def fails(self) -> Line:
+        """Fail without advice."""
+        raise ExecutionError("it did not work")
+
+    @method
+    async def nested_failure(self) -> Line:
+        """Call a method that fails."""
+        async with self.host.call("nosy.fails") as events:
+            [line] = [Line(text=str(event)) async for event in events]
+        return line
 
     @method(streaming=False)
     async def nested_context(self) -> AsyncIterator[Line]:
@@ -102,6 +121,26 @@ async def test_an_error_of_the_inner_call_is_the_outer_calls_error(hub: Hub) -> 
     assert error["code"] == "method_not_found"
     assert error["guidance"]["suggestion"] == "Did you mean once?"
     assert error["metadata"]["provenance"] == ["plexus", "trouble", "relay"]
+
+
+async def test_wrong_params_of_an_inner_call_are_not_the_callers_mistake(hub: Hub) -> None:
+    error = await call_error(hub, "nosy.nested_mistake")
+    assert error["code"] == "execution_error"
+    assert error["message"] == "echo.once: parameter 'message' is missing"
+    assert error["guidance"]["suggestion"] == (
+        "nosy.nested_mistake called echo.once wrongly; that is a defect of nosy.nested_mistake"
+    )
+
+
+async def test_an_error_that_points_to_the_log_is_in_the_log_once(
+    hub: Hub, caplog: pytest.LogCaptureFixture
+) -> None:
+    for failing in ("nosy.fails", "nosy.nested_failure", "trouble.twice", "trouble.raises"):
+        caplog.clear()
+        error = await call_error(hub, failing)
+        assert "hubd logs" in error["guidance"]["suggestion"]
+        [record] = [record for record in caplog.records if record.exc_info]
+        assert error["message"] in (record.exc_text or record.getMessage())
 
 
 async def test_leaving_an_inner_call_early_ends_it(hub: Hub) -> None:

@@ -250,3 +250,15 @@ async def test_a_piece_that_is_too_long_is_not_shown(monkeypatch: pytest.MonkeyP
     # There is no more about it in the log.
     assert refused.value.suggestion == "Ask for less at a time"
     assert talking.answer == "x" * 6
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_a_server_that_does_not_stream_is_named(
+    hub: Hub, server: Canned, provider: str
+) -> None:
+    server.content_type = "application/json"
+    server.events = [json.dumps({"type": "message", "content": [{"type": "text", "text": "hi"}]})]
+    error = await call_error(hub, "cone.chat", identifier=provider, prompt="hello")
+    assert error["code"] == "unavailable"
+    assert error["message"].startswith(f"{provider}: the server ignores `stream: true`")
+    assert "AssertionError" not in error["message"]

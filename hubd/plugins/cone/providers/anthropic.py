@@ -7,7 +7,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from hubd.activation import HubError, Unavailable
-from hubd.plugins.cone.providers.provider import Ending, Message, Settings, broke_off, failures
+from hubd.plugins.cone.providers.provider import (
+    JSON,
+    Ending,
+    Message,
+    Settings,
+    broke_off,
+    failures,
+    no_stream,
+)
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -63,8 +71,13 @@ class Anthropic:
                     system=system or omit,
                 ) as stream,
             ):
+                silent = True
                 async for text in stream.text_stream:
+                    silent = False
                     yield text
+                content_type = stream.response.headers.get("content-type", "")
+                if silent and content_type.startswith(JSON):
+                    raise no_stream(NAME, content_type)
                 final = await stream.get_final_message()
             if final.stop_reason is None:
                 raise broke_off(NAME)

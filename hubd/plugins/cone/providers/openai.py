@@ -7,7 +7,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from hubd.activation import HubError, Unavailable
-from hubd.plugins.cone.providers.provider import Ending, Message, Settings, broke_off, failures
+from hubd.plugins.cone.providers.provider import (
+    JSON,
+    Ending,
+    Message,
+    Settings,
+    broke_off,
+    failures,
+    no_stream,
+)
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -60,7 +68,9 @@ class OpenAI:
                     stream_options={"include_usage": True},
                 )
                 async with stream:
+                    silent = True
                     async for chunk in stream:
+                        silent = False
                         answered_by, usage = chunk.model or answered_by, chunk.usage or usage
                         # Servers that are only like OpenAI's have null where it has nothing.
                         for choice in chunk.choices or ():
@@ -70,6 +80,9 @@ class OpenAI:
                                 yield piece
                             elif piece is not None:
                                 raise TypeError("a piece of the answer is no text")
+                    content_type = stream.response.headers.get("content-type", "")
+                    if silent and content_type.startswith(JSON):
+                        raise no_stream(NAME, content_type)
             if reason is None:
                 raise broke_off(NAME)
             read, written = (

@@ -19,6 +19,9 @@ from hubd.activation import (
 from hubd.errors import Overloaded
 from hubd.plugins.cone.handles import Role
 
+# The content type of an answer in one piece.
+JSON: Final = "application/json"
+
 # The errors of these packages say what has happened.
 _SPEAKING: Final = ("anthropic", "openai", "httpx2")
 
@@ -121,6 +124,15 @@ def well_formed(text: str) -> str:
 def broke_off(provider: str) -> Unavailable:
     """The error for an answer without an end."""
     return Unavailable(f"the answer of {provider} broke off", suggestion="Ask again")
+
+
+def no_stream(provider: str, content_type: str) -> Unavailable:
+    """Return the error for a server that answers in one piece although it was asked to stream."""
+    return Unavailable(
+        f"{provider}: the server ignores `stream: true`; it answers with {content_type[:100]} "
+        "instead of a stream of events",
+        suggestion="Check the base URL, or use a server that streams its answers",
+    )
 
 
 def failure(provider: str, error: Exception, secret: str | None, key_variable: str) -> HubError:
