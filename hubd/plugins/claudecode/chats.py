@@ -222,6 +222,7 @@ class Chats:
 
             await self._db.transaction(withdraw)
             self._environments.pop(stream.id, None)
+            await self._wake_waiting(stream.session_id)
         return await streams.reread(self._db, stream.key)
 
     def live(self, stream: int) -> Live | None:
@@ -237,9 +238,13 @@ class Chats:
     async def place_in_queue(self, stream: streams.StreamRow) -> str:
         """Return a sentence on why a queued chat waits."""
         waiting = await store.waiting_streams(self._db, stream.session_id)
-        ahead = sum(key < stream.key for key in waiting) + (stream.session_id in self._busy)
+        ahead = {key for key in waiting if key < stream.key}
+        # One that begins may still be in the queue.
+        if stream.session_id in self._busy:
+            ahead |= {self._busy[stream.session_id]} - {stream.key}
         if ahead:
-            return f"queued behind {ahead} {'chat' if ahead == 1 else 'chats'} of this session"
+            chats = "chat" if len(ahead) == 1 else "chats"
+            return f"queued behind {len(ahead)} {chats} of this session"
         return f"queued: at most {MAX_RUNNING} chats run at once"
 
     async def _next(self, session_id: bytes) -> dict[int, HubError]:
@@ -408,11 +413,14 @@ class Chats:
             self._running.pop(stream, None)
             self._busy.pop(session_id, None)
             self._db.waiters.wake(streams.topic(stream))
-        with suppress(*DISK_FAILURES):
-            # Those that wait have moved up.
-            for waiting in await store.waiting_streams(self._db, session_id):
-                self._db.waiters.wake(streams.topic(waiting))
+        await self._wake_waiting(session_id)
         await self._next_of_all()
+
+    async def _wake_waiting(self, session_id: bytes) -> None:
+        """Wake the followers of chats that wait: their places have changed."""
+        with suppress(*DISK_FAILURES):
+            for stream in await store.waiting_streams(self._db, session_id):
+                self._db.waiters.wake(streams.topic(stream))
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
