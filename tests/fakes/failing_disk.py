@@ -115,7 +115,7 @@ class Faults:
 def small_disk(directory: Path) -> Iterator[bool]:
     """A small file system at a directory, if this user may mount one; yields whether it is."""
     directory.mkdir(parents=True, exist_ok=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=700", "tmpfs", directory]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=700", "tmpfs", str(directory)]
     mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
     try:
         yield mounted

@@ -29,7 +29,7 @@ from hubd.plugins.claudecode.family import reap
 from hubd.plugins.claudecode.interruption import interrupt_all
 from hubd.plugins.claudecode.live import Live
 from hubd.plugins.claudecode.mirror import Mirror
-from hubd.plugins.claudecode.private import remove_left_over
+from hubd.plugins.claudecode.private import prepare as prepare_directory
 from hubd.plugins.claudecode.recording import DISK_FAILURES, RETRY_SECONDS
 from hubd.plugins.claudecode.resume import prepare
 from hubd.plugins.claudecode.run import Chat, Request
@@ -73,7 +73,7 @@ class Chats:
 
         What waits goes on when they have ended: a hub that starts does not wait for them.
         """
-        await asyncio.to_thread(remove_left_over, self._private)
+        await asyncio.to_thread(prepare_directory, self._directory, self._private)
         now = int(time.time())
         interrupted = await self._db.transaction(lambda tx: interrupt_all(tx, now))
         for stream in interrupted:

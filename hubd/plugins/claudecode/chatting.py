@@ -212,7 +212,7 @@ class Chatting(Sessions, Reading, version=VERSION):
         if accepted.changed:
             await self.host.advise(
                 "options_changed",
-                f"Session '{session.name}' has other options from this chat on: "
+                f"Session '{session.name}' uses new values from this chat on: "
                 f"{', '.join(accepted.changed)}",
             )
         return accepted

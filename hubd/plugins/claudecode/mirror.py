@@ -4,7 +4,6 @@ Everything a fact causes is one transaction: the blob, its node, the event about
 and the head of the session. Knows nothing of processes and of who follows.
 """
 
-import copy
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -132,7 +131,9 @@ class Mirror:
 
     def copy(self) -> Self:
         """Return a mirror that can change without changing this one."""
-        twin = copy.copy(self)
+        # Several times as fast as copy.copy, and every event needs one.
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
         twin._turn = dict(self._turn)
         # Messages are copied when they change.
         twin._messages = dict(self._messages)

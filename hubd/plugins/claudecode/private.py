@@ -1,6 +1,7 @@
 """What the program is told through files, because a command line is public on its machine."""
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -12,6 +13,8 @@ from typing import Any
 
 from hubd.plugins.claudecode.argv import ChatOptions
 
+log = logging.getLogger("hubd.claudecode")
+
 
 @contextmanager
 def in_files(
@@ -20,7 +23,7 @@ def in_files(
     """Return the same options with the system prompt and the MCP servers in private files.
 
     The user's own MCP servers keep working: these come on top of them. The files are removed at
-    the end, or by `remove_left_over` at the next start.
+    the end, or by `prepare` at the next start.
 
     Args:
         options: What the program is told.
@@ -45,9 +48,21 @@ def in_files(
         yield options
 
 
-def remove_left_over(directory: Path) -> None:
-    """Remove the files of a hub that was killed. No chat runs yet."""
-    shutil.rmtree(directory, ignore_errors=True)
+def prepare(directory: Path, private: Path) -> None:
+    """Make the plugin's directory for this user alone; remove the files of a hub that was killed.
+
+    No chat runs yet. A disk that refuses this does not keep the hub from starting.
+
+    Args:
+        directory: The plugin's directory.
+        private: The directory in it that `in_files` is given.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if private.exists():
+            shutil.rmtree(private)
+    except OSError as error:
+        log.warning("%s cannot be prepared: %s", error.filename or directory, error.strerror)
 
 
 def _write(file: Path, text: str) -> Path:

@@ -9,9 +9,9 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from hubd.errors import DatabaseUnusable
+from hubd.errors import DatabaseUnusable, reason_of
 from hubd.plugins.claudecode.facts import BlockDelta, BlockFinished, BlockStarted, Fact
 from hubd.plugins.claudecode.live import Live, block_key
 from hubd.plugins.claudecode.mirror import Mirror
@@ -58,7 +58,7 @@ class Recording:
         # Set when the hub stops: no write is repeated from then on.
         self._stopping = asyncio.Event()
         # The write under way. It takes effect even if its caller is cancelled.
-        self._pending: asyncio.Future[Mirror] | None = None
+        self._pending: asyncio.Future[Any] | None = None
 
     def stop(self) -> None:
         """Stop repeating writes: the hub is stopping."""
@@ -126,7 +126,17 @@ class Recording:
         Raises:
             DatabaseUnusable: The disk refuses it, and the hub is stopping.
         """
-        return await self._repeat(lambda: self._db.transaction(function))
+        while True:
+            try:
+                result = await asyncio.shield(self._submit(function))
+            except DISK_FAILURES as error:
+                await self._wait_for_disk(error)
+            else:
+                self._pending = None
+                if self.stuck.is_set():
+                    log.warning("a chat can be written again", extra=self._extra)
+                    self.stuck.clear()
+                return result
 
     async def _write(self, facts: Sequence[Fact]) -> None:
         if not facts:
@@ -155,41 +165,32 @@ class Recording:
             change(tx, mirror)
             return mirror
 
-        def submit() -> asyncio.Future[Mirror]:
-            self._pending = self._db.transaction(write)
-            return self._pending
+        self.mirror = await self.until_written(write)
 
-        self.mirror = await self._repeat(submit)
-        self._pending = None
+    def _submit(self, function: Callable[[Tx], T]) -> "asyncio.Future[T]":
+        self._pending = future = self._db.transaction(function)
+        return future
 
     async def _settle(self) -> None:
         """Take over a write whose caller was cancelled."""
         if self._pending is not None:
             await asyncio.wait([self._pending])
-            if self._pending.exception() is None:
+            if self._pending.exception() is None and isinstance(self._pending.result(), Mirror):
                 self.mirror = self._pending.result()
             self._pending = None
 
-    async def _repeat(self, submit: Callable[[], "asyncio.Future[T]"]) -> T:
-        """Submit a transaction until it is on disk."""
-        while True:
-            try:
-                result = await asyncio.shield(submit())
-            except DISK_FAILURES as error:
-                if self._stopping.is_set():
-                    raise
-                if not self.stuck.is_set():
-                    log.error(
-                        "a chat cannot be written, trying again until it can: %s",
-                        error,
-                        extra=self._extra,
-                    )
-                self.stuck.set()
-            else:
-                if self.stuck.is_set():
-                    log.warning("a chat can be written again", extra=self._extra)
-                self.stuck.clear()
-                return result
-            with suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_SECONDS):
-                    await self._stopping.wait()
+    async def _wait_for_disk(self, error: Exception) -> None:
+        """Wait until the next attempt at a write that the disk refused.
+
+        Raises:
+            Exception: `error`, if the hub is stopping.
+        """
+        if self._stopping.is_set():
+            raise error
+        if not self.stuck.is_set():
+            reason = "a chat cannot be written, trying again until it can: %s"
+            log.error(reason, reason_of(error), extra=self._extra)
+            self.stuck.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RETRY_SECONDS):
+                await self._stopping.wait()
