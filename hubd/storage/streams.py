@@ -235,7 +235,8 @@ async def page(
 
 async def events(db: Database, stream: int, from_seq: int, limit: int) -> list[EventRow]:
     """Events from a seq on."""
-    rows = await db.fetch_rows(_EVENTS, stream, from_seq, limit)
+    # SQLite's integers end at 2**63.
+    rows = await db.fetch_rows(_EVENTS, stream, min(from_seq, 2**62), limit)
     return [EventRow._make(row) for row in rows]
 
 

@@ -179,7 +179,8 @@ async def whole(
         depth: Leave out what lies deeper.
         page: How many nodes a page has at most.
     """
-    deepest = 2**62 if depth is None else depth
+    # SQLite's integers end at 2**63.
+    deepest = 2**62 if depth is None else min(depth, 2**62)
     listed = json.dumps(sorted(lanes))
     segment, last = (after.segment, after.depth) if after else (0, -1)
     if after and after.lane not in lanes:

@@ -51,7 +51,7 @@ class Paths:
         else:
             cache = _xdg("XDG_CACHE_HOME", ".cache")
             config = _xdg("XDG_CONFIG_HOME", ".config")
-            data = _xdg("XDG_DATA_HOME", ".local/share")
+            data = default_data()
             state = _xdg("XDG_STATE_HOME", ".local/state")
         # A directory for what clients remember of hubs; it can be deleted at any time.
         self.cache = os.path.join(cache, "cache") if home is not None else cache
@@ -73,6 +73,11 @@ class Paths:
         """Every directory the daemon needs, none of them twice."""
         files = (self.database, self.log, self.socket)
         return tuple(dict.fromkeys(os.path.dirname(file) for file in files))
+
+
+def default_data() -> str:
+    """Return the data directory of the default hub, which runs if no home is named."""
+    return _xdg("XDG_DATA_HOME", ".local/share")
 
 
 def _xdg(variable: str, fallback: str) -> str:

@@ -73,10 +73,10 @@ def lines_in(file: Path) -> Lines:
     Raises:
         NotFound, InvalidParams: It cannot be read, or a line is too long.
     """
-    # Anything else, such as a pipe, could keep its reader waiting for ever.
-    if not file.is_file():
-        raise NotFound(f"{file} is not a file")
     try:
+        # Anything else, such as a pipe, could keep its reader waiting for ever.
+        if not file.is_file():
+            raise NotFound(f"{file} is not a file")
         with file.open("rb") as opened:
             number = 0
             while line := opened.readline(MAX_LINE + 1):

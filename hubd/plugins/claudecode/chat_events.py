@@ -5,7 +5,7 @@ They are written by mirror.py and live.py without these models; a test holds the
 
 from typing import Any, Final, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from hubd.activation import Event
 from hubd.activation.params import Position
@@ -13,6 +13,10 @@ from hubd.plugins.claudecode.handles import EventRef
 
 # What has a default is left out where that is all there is to say, and the schema says so.
 SPARSE: Final = ConfigDict(json_schema_serialization_defaults_required=False)
+RESULT: Final = (
+    "Fields of the agent's result line, such as errors, num_turns, permission_denials, modelUsage "
+    "and terminal_reason; absent if it printed none"
+)
 
 
 class Durable(Event):
@@ -93,11 +97,12 @@ class AssistantMessage(Durable):
 
 
 class Complete(Durable):
-    """The turn is over."""
+    """The turn is over. `new_head` is the session's head; an ephemeral chat does not move it."""
 
     new_head: Position
     claude_session_id: str | None
     usage: dict[str, Any]
+    result: dict[str, Any] | None = Field(None, description=RESULT)
 
 
 class Passthrough(Durable):
@@ -117,6 +122,7 @@ class Error(Durable):
 
     message: str
     code: str | None = None
+    result: dict[str, Any] | None = Field(None, description=RESULT)
 
 
 class BlockLive(Event):

@@ -6,18 +6,31 @@ import logging
 import os
 import time
 from collections.abc import Coroutine, Mapping
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from hubd.activation import Conflict, ExecutionError, Host, HubError, InvalidParams
+from hubd.activation import (
+    Conflict,
+    ExecutionError,
+    Host,
+    HubError,
+    InvalidParams,
+    Unavailable,
+)
+from hubd.plugins.claudecode import options as session_options
 from hubd.plugins.claudecode import store
-from hubd.plugins.claudecode.argv import ChatOptions
+from hubd.plugins.claudecode.asked import Accepted, Asked
 from hubd.plugins.claudecode.context import Context
-from hubd.plugins.claudecode.engine import Engine, Settings, choose
+from hubd.plugins.claudecode.engine import OFFLINE_MODEL, Engine, Settings, choose
+from hubd.plugins.claudecode.environment import child_environment
 from hubd.plugins.claudecode.family import reap
+from hubd.plugins.claudecode.interruption import interrupt_all
 from hubd.plugins.claudecode.live import Live
-from hubd.plugins.claudecode.mirror import Mirror, interrupt
+from hubd.plugins.claudecode.mirror import Mirror
+from hubd.plugins.claudecode.private import prepare as prepare_directory
+from hubd.plugins.claudecode.recording import DISK_FAILURES, RETRY_SECONDS
 from hubd.plugins.claudecode.resume import prepare
 from hubd.plugins.claudecode.run import Chat, Request
 from hubd.storage import ids, streams
@@ -25,20 +38,10 @@ from hubd.storage.database import Database, Tx
 
 log = logging.getLogger("hubd.claudecode")
 
-# What no child of the hub gets to see.
-SECRETS: Final = ("HUBD_TOKEN", "HUBD_SESSION_TOKEN", "SYNAPSE_TOKEN")
 # Chats that run at the same time; more wait.
 MAX_RUNNING: Final = 64
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a chat was asked, as it is kept while it waits. The environment is not kept."""
-
-    prompt: str
-    ephemeral: bool = False
 
 
 class Chats:
@@ -49,6 +52,8 @@ class Chats:
         self._host = host
         self.context = context
         self._settings = settings
+        # Below the hub's data directory: the offline agent's sessions, and files for one chat.
+        self._directory = db.path.parent / "claudecode"
         # Those that run, by stream, and the session each belongs to.
         self._running: dict[int, Chat] = {}
         self._busy: dict[bytes, int] = {}
@@ -57,6 +62,8 @@ class Chats:
         self._tasks: set[asyncio.Task[Any]] = set()
         # Set when nothing is left of what an earlier hub had started; no chat begins before.
         self._reaped = asyncio.Event()
+        # Set while the queue waits for a disk that refuses writes.
+        self._retrying = False
         self._closing = False
 
     # Beginning and end of the hub
@@ -66,7 +73,9 @@ class Chats:
 
         What waits goes on when they have ended: a hub that starts does not wait for them.
         """
-        interrupted = await self._db.transaction(_interrupt)
+        await asyncio.to_thread(prepare_directory, self._directory, self._private)
+        now = int(time.time())
+        interrupted = await self._db.transaction(lambda tx: interrupt_all(tx, now))
         for stream in interrupted:
             log.warning("chat interrupted", extra={"stream_id": ids.text(stream.id)})
         self._spawn(self._go_on(await store.runs(self._db)))
@@ -80,7 +89,9 @@ class Chats:
         if await reap(pid, started, ids.text(stream_id)):
             extra = {"stream_id": ids.text(stream_id)}
             log.warning("ended process %d, left behind by a hub that died", pid, extra=extra)
-        await self._db.transaction(lambda tx: store.forget_run(tx, stream))
+        # If the disk refuses this, the next start looks for the process again.
+        with suppress(*DISK_FAILURES):
+            await self._db.transaction(lambda tx: store.forget_run(tx, stream))
 
     async def close(self) -> None:
         """Interrupt what runs; returns when that is on disk."""
@@ -92,61 +103,115 @@ class Chats:
 
     # Chats
 
-    def engine_for(
-        self, session: store.SessionRow | None, model: str | None, environ: Mapping[str, str]
-    ) -> Engine:
-        """The program that would answer."""
-        return choose(self._settings, model, session.engine if session else None, environ)
+    @property
+    def _private(self) -> Path:
+        return self._directory / "private"
+
+    @property
+    def offline_sessions(self) -> Path:
+        """The directory in which the offline agent keeps its sessions."""
+        return self._directory / "offline"
 
     def environment(self) -> dict[str, str]:
-        """What a child gets: the hub's own environment under the caller's, without secrets."""
-        return _without_secrets({**os.environ, **self._host.context.env})
+        """Return the environment of a child: the caller's if the call carries one, else ours."""
+        return child_environment(self._host.context.env or os.environ, self._db.path)
 
     async def submit(
-        self, session: store.SessionRow, asked: Asked, env: Mapping[str, str], *, if_busy: str
-    ) -> streams.StreamRow:
-        """Begin a chat, or let it wait for the one before it. Cancelling does not stop it.
+        self,
+        session: store.SessionRow,
+        asked: Asked,
+        given: Mapping[str, Any],
+        env: Mapping[str, str],
+        *,
+        if_busy: str,
+    ) -> Accepted:
+        """Begin a chat, or queue it behind the one before it. Cancelling does not stop it.
+
+        Args:
+            session: The session.
+            asked: The chat.
+            given: Options that replace those of the session, from this chat on.
+            env: The environment of its program.
+            if_busy: `queue`, or `refuse`.
 
         Raises:
-            Conflict: The session is busy, and the caller will not wait.
+            Conflict: The session is busy and the caller will not wait, or the options would make
+                another program answer.
             HubError: It could not begin.
         """
-        return await asyncio.shield(self._spawn(self._submit(session, asked, env, if_busy)))
+        return await asyncio.shield(self._spawn(self._submit(session, asked, given, env, if_busy)))
 
     async def _submit(
-        self, session: store.SessionRow, asked: Asked, env: Mapping[str, str], if_busy: str
-    ) -> streams.StreamRow:
+        self,
+        session: store.SessionRow,
+        asked: Asked,
+        given: Mapping[str, Any],
+        env: Mapping[str, str],
+        if_busy: str,
+    ) -> Accepted:
         now = int(time.time())
         stream_id = ids.uuid4()
 
-        def enqueue(tx: Tx) -> streams.StreamRow:
+        def enqueue(tx: Tx, seen: store.SessionRow, engine: Engine) -> Accepted | None:
             if if_busy == "refuse" and streams.is_busy(tx, session.id):
                 raise Conflict(
                     f"session '{session.name}' is busy with another chat",
                     suggestion="Wait for it, cancel it, or let this one wait with if_busy=queue",
                 )
+            row = store.find_session(tx, ids.text(session.id))
+            if (row.options, row.engine) != (seen.options, seen.engine):
+                return None  # another call was faster, and the choice of the program may be wrong
+            stored = session_options.stored_options(row)
+            changed = session_options.changed(stored, given)
+            merged = {**stored, **given}
+            if changed:
+                store.set_options(tx, row.key, json.dumps(merged), now)
+            # From now on: a chat that is asked for before this one begins must not change it.
+            store.set_engine(tx, row.key, engine.name)
             stream = streams.create(tx, session.id, session.tree, now, stream_id=stream_id)
-            store.enqueue(tx, stream.key, json.dumps(asdict(asked)))
-            return stream
+            request = replace(asked, options=merged, engine=engine.name)
+            store.enqueue(tx, stream.key, json.dumps(asdict(request)))
+            return Accepted(stream, engine, changed)
 
         # Before anybody can see the stream: it may begin as soon as it is there.
         self._environments[stream_id] = env
+        accepted: Accepted | None = None
         try:
-            stream = await self._db.transaction(enqueue)
+            while accepted is None:
+                seen = await store.look_up_session(self._db, ids.text(session.id))
+                session_options.check_engine(self._settings, seen, given.get("model"))
+                model = {**session_options.stored_options(seen), **given}.get("model")
+                # A program that is missing is reported before anything is promised.
+                engine = self._engine_for(model, seen.engine, env)
+                accepted = await self._db.transaction(lambda tx: enqueue(tx, seen, engine))  # noqa: B023  awaited here
         except BaseException:
             del self._environments[stream_id]
             raise
+        key = accepted.stream.key
         failed = await self._next(session.id)
-        if stream.key in failed:
-            raise failed[stream.key]
-        return await streams.reread(self._db, stream.key)
+        if key in failed:
+            raise failed[key]
+        return accepted._replace(stream=await streams.reread(self._db, key))
+
+    def _engine_for(
+        self, model: str | None, before: str | None, environ: Mapping[str, str]
+    ) -> Engine:
+        """Choose the program that answers."""
+        engine = choose(self._settings, model, before, environ)
+        if engine.name == "offline":
+            argument = f"--session-directory={self.offline_sessions}"
+            engine = replace(engine, program=(*engine.program, argument))
+        return engine
 
     async def cancel(self, stream: streams.StreamRow) -> streams.StreamRow:
-        """End a chat that runs or waits."""
+        """End a chat that runs or waits.
+
+        If the disk refuses the end of the chat, its program is ended all the same, and the stream
+        that is returned is still open.
+        """
         chat = self._running.get(stream.key)
         if chat is not None:
             await chat.cancel()
-            await chat.ended.wait()
         elif stream.status == "queued":
             now = int(time.time())
 
@@ -157,12 +222,30 @@ class Chats:
 
             await self._db.transaction(withdraw)
             self._environments.pop(stream.id, None)
+            await self._wake_waiting(stream.session_id)
         return await streams.reread(self._db, stream.key)
 
     def live(self, stream: int) -> Live | None:
         """What a chat is saying, while it runs."""
         chat = self._running.get(stream)
         return chat.live if chat else None
+
+    def waits_for_disk(self, session_id: bytes) -> bool:
+        """Return whether the disk refuses the record of a session's chat for now."""
+        chat = self._running.get(self._busy.get(session_id, 0))
+        return chat is not None and chat.waits_for_disk
+
+    async def place_in_queue(self, stream: streams.StreamRow) -> str:
+        """Return a sentence on why a queued chat waits."""
+        waiting = await store.waiting_streams(self._db, stream.session_id)
+        ahead = {key for key in waiting if key < stream.key}
+        # One that begins may still be in the queue.
+        if stream.session_id in self._busy:
+            ahead |= {self._busy[stream.session_id]} - {stream.key}
+        if ahead:
+            chats = "chat" if len(ahead) == 1 else "chats"
+            return f"queued behind {len(ahead)} {chats} of this session"
+        return f"queued: at most {MAX_RUNNING} chats run at once"
 
     async def _next(self, session_id: bytes) -> dict[int, HubError]:
         """Begin the next chat of a session, if it is its turn.
@@ -182,8 +265,14 @@ class Chats:
             begun = False
             try:
                 begun = await self._begin(stream, session_id, Asked(**json.loads(request)))
+            except DISK_FAILURES as error:
+                self._try_later(error)
+                break
             except HubError as error:
                 failed[stream] = error
+            except OSError as error:
+                where = error.filename or "a file"
+                failed[stream] = Unavailable(f"{where} cannot be used: {error.strerror or error}")
             except Exception as error:
                 log.exception("a chat could not begin")
                 failed[stream] = ExecutionError(f"{type(error).__name__}: {error}")
@@ -195,7 +284,11 @@ class Chats:
             gave_way = True
             if stream in failed:
                 reason, now = failed[stream].message, int(time.time())
-                await self._db.transaction(lambda tx: _fail(tx, stream, reason, now))  # noqa: B023  awaited here
+                try:
+                    await self._db.transaction(lambda tx: _fail(tx, stream, reason, now))  # noqa: B023  awaited here
+                except DISK_FAILURES as error:
+                    self._try_later(error)
+                    break
         if gave_way and not self._closing:
             # It took up room, and whoever found none waits for an end that does not come.
             self._spawn(self._next_of_all())
@@ -203,10 +296,26 @@ class Chats:
 
     async def _next_of_all(self) -> None:
         """Begin what waits, as far as there is room."""
-        for session_id in await store.waiting_sessions(self._db):
-            if len(self._busy) >= MAX_RUNNING:
-                break
-            await self._next(session_id)
+        try:
+            for session_id in await store.waiting_sessions(self._db):
+                if len(self._busy) >= MAX_RUNNING:
+                    break
+                await self._next(session_id)
+        except DISK_FAILURES as error:
+            self._try_later(error)
+
+    def _try_later(self, error: Exception) -> None:
+        """Look at the queue again soon: the disk refuses to let a chat begin."""
+        if self._retrying or self._closing:
+            return
+        self._retrying = True
+        log.error("queued chats wait until the disk can be written: %s", error)
+        self._spawn(self._next_later())
+
+    async def _next_later(self) -> None:
+        await asyncio.sleep(RETRY_SECONDS)
+        self._retrying = False
+        await self._next_of_all()
 
     def _has_room(self, session_id: bytes) -> bool:
         """Whether a chat of a session may begin now."""
@@ -222,7 +331,7 @@ class Chats:
         await self._reaped.wait()
         session = await store.look_up_session(self._db, ids.text(session_id))
         row = await streams.reread(self._db, stream_key)
-        env = self._environments.pop(row.id, None)
+        env = self._environments.get(row.id)
         whose: Literal["daemon"] | None = None
         if env is None:
             whose = "daemon"
@@ -230,15 +339,28 @@ class Chats:
                 "a chat that waited while the hub was down runs with the hub's environment",
                 extra={"stream_id": ids.text(row.id)},
             )
-            # Not under that of whoever has happened to set it going.
-            env = _without_secrets(os.environ)
-        options = options_of(session)
-        engine = self.engine_for(session, options.model, env)
+            # Not that of the call which happens to set it going.
+            env = child_environment(os.environ, self._db.path)
+        settled = asked.options or session_options.stored_options(session)
+        options = session_options.chat_options(settled)
+        # The program that was announced, also if another one would be chosen by now.
+        model = OFFLINE_MODEL if asked.engine == "offline" else options.model
+        engine = self._engine_for(model, asked.engine or session.engine, env)
         if not await asyncio.to_thread(Path(session.working_dir).is_dir):
             raise InvalidParams(f"the working directory {session.working_dir} is not there")
         head = await self._db.transaction(lambda tx: store.place_of(tx, session.head))
+        places = env
+        if engine.name == "offline":
+            places = {"CLAUDE_CONFIG_DIR": str(self.offline_sessions)}
+        digest = session_options.system_prompt_digest(options)
         before = await prepare(
-            self.context, session, head, engine.name, env, ephemeral=asked.ephemeral
+            self.context,
+            session,
+            head,
+            engine.name,
+            places,
+            ephemeral=asked.ephemeral,
+            system_prompt=digest,
         )
         index = await self.context.turns(head)
         options = replace(
@@ -247,7 +369,9 @@ class Chats:
             fork_session=before.fork,
             resume_session_at=before.fork_at,
         )
-        mirror = Mirror(session, stream_key, engine.name, ephemeral=asked.ephemeral)
+        mirror = Mirror(
+            session, stream_key, engine.name, ephemeral=asked.ephemeral, system_prompt=digest
+        )
         now = int(time.time())
 
         def begin(tx: Tx) -> bool:
@@ -262,7 +386,9 @@ class Chats:
             options=options,
             working_dir=session.working_dir,
             env=env,
-            mcp_config=json.loads(session.options).get("mcp_config"),
+            mcp_config=settled.get("mcp_config"),
+            private=self._private,
+            silence_seconds=self._settings.silence_seconds,
         )
         chat = Chat(self._db, row, mirror, engine, request)
         # Whoever cancels it from now on finds it here.
@@ -274,6 +400,7 @@ class Chats:
             if not begun:
                 del self._running[stream_key]
                 chat.ended.set()
+        self._environments.pop(row.id, None)
         if begun:
             log.info("chat started", extra={"stream_id": ids.text(row.id)})
             self._spawn(self._run(chat, stream_key, session_id))
@@ -286,7 +413,14 @@ class Chats:
             self._running.pop(stream, None)
             self._busy.pop(session_id, None)
             self._db.waiters.wake(streams.topic(stream))
+        await self._wake_waiting(session_id)
         await self._next_of_all()
+
+    async def _wake_waiting(self, session_id: bytes) -> None:
+        """Wake the followers of chats that wait: their places have changed."""
+        with suppress(*DISK_FAILURES):
+            for stream in await store.waiting_streams(self._db, session_id):
+                self._db.waiters.wake(streams.topic(stream))
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
@@ -300,30 +434,6 @@ class Chats:
         # Errors of the hub are for whoever has called.
         if error is not None and not isinstance(error, HubError):
             log.error("a chat could not be run", exc_info=error)
-
-
-def _without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in environ.items() if name not in SECRETS}
-
-
-def options_of(session: store.SessionRow) -> ChatOptions:
-    """What a session says to the program."""
-    known: dict[str, Any] = json.loads(session.options)
-    return ChatOptions(
-        model=known.get("model"),
-        system_prompt=known.get("system_prompt"),
-        allowed_tools=tuple(known.get("allowed_tools") or ()),
-        disallowed_tools=tuple(known.get("disallowed_tools") or ()),
-        permission_mode=known.get("permission_mode"),
-    )
-
-
-def _interrupt(tx: Tx) -> list[streams.StreamRow]:
-    now = int(time.time())
-    found = streams.interrupt_all(tx, now)
-    for stream in found:
-        interrupt(tx, stream, now)
-    return found
 
 
 def _fail(tx: Tx, stream: int, reason: str, now: int) -> None:

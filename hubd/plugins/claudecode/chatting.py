@@ -7,10 +7,11 @@ from pydantic_core import to_json
 
 from hubd.activation import Conflict, Encoded, ExecutionError, NotFound, method
 from hubd.plugins.claudecode import events, store
+from hubd.plugins.claudecode.asked import Accepted, Asked
 from hubd.plugins.claudecode.base import LIST_NAMES, STREAM, IfBusy, Name, Prompt, SessionId
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
-from hubd.plugins.claudecode.chats import Asked, options_of
 from hubd.plugins.claudecode.handles import VERSION
+from hubd.plugins.claudecode.options import given_options
 from hubd.plugins.claudecode.reading import Reading, with_handle
 from hubd.plugins.claudecode.sessions import Sessions, options_text
 from hubd.storage import ids, streams
@@ -29,39 +30,46 @@ class Chatting(Sessions, Reading, version=VERSION):
         system_prompt: str | None = None,
         mcp_config: dict[str, Any] | None = None,
         ephemeral: bool = False,
-        loopback_enabled: bool = False,
+        loopback_enabled: bool | None = None,
         allowed_tools: list[str] | None = None,
         disallowed_tools: list[str] | None = None,
         permission_mode: str | None = None,
         if_busy: IfBusy = "queue",
     ) -> AsyncIterator[AnyChatEvent | Encoded]:
-        """Ask, and watch the answer come. The chat goes on if the caller leaves.
+        """Send a prompt and watch the answer. The chat continues if the caller leaves.
+
+        Options that are given for an existing session replace its own, from this chat on.
 
         Args:
-            name: The session; made if there is none of that name.
-            prompt: What to ask.
-            working_dir: For a new session: where the agent works.
-            model: For a new session: which model; `offline` for the offline agent.
-            system_prompt: For a new session: told to the agent after its own.
-            mcp_config: For a new session: more MCP servers, as `claude` takes them.
+            name: The session; created if there is none of that name.
+            prompt: The prompt.
+            working_dir: The agent's directory; for a new session by default the caller's.
+                Another one than the session's is a conflict.
+            model: The model; `offline` for the offline agent. By default the session's, or
+                the agent's own. A model that would change the agent is a conflict.
+            system_prompt: Text that follows the agent's own system prompt. By default the
+                session's.
+            mcp_config: More MCP servers, as `claude` takes them. By default the session's.
+                Values of headers and env are secrets: no method returns them.
             ephemeral: Do not move the session; the turn stays in the tree.
-            loopback_enabled: For a new session: route permission questions to who should decide.
-            allowed_tools: For a new session: tools that need no permission.
-            disallowed_tools: For a new session: tools that are never permitted.
-            permission_mode: For a new session: the agent's permission mode.
-            if_busy: Wait for the chat before this one, or be refused.
+            loopback_enabled: Send the agent's permission requests to an approver. By default the
+                session's value, which is false for a new session.
+            allowed_tools: Tools that need no permission. By default the session's.
+            disallowed_tools: Tools that are never permitted. By default the session's.
+            permission_mode: The agent's permission mode. By default the session's.
+            if_busy: `queue` waits for the chat before this one, `refuse` is a conflict.
         """
-        options = options_text(
+        given = given_options(
             model=model,
             system_prompt=system_prompt,
             mcp_config=mcp_config,
-            loopback_enabled=loopback_enabled or None,
+            loopback_enabled=loopback_enabled,
             allowed_tools=allowed_tools,
             disallowed_tools=disallowed_tools,
             permission_mode=permission_mode,
         )
         asked = Asked(prompt=prompt, ephemeral=ephemeral)
-        stream, _ = await self._start(name, asked, options, working_dir, if_busy)
+        stream = (await self._start(name, asked, given, working_dir, if_busy)).stream
         async for row, event in self.followed(stream, 0):
             if row is None:
                 yield Encoded(to_json(event))
@@ -82,44 +90,51 @@ class Chatting(Sessions, Reading, version=VERSION):
         system_prompt: str | None = None,
         mcp_config: dict[str, Any] | None = None,
         ephemeral: bool = False,
-        loopback_enabled: bool = False,
+        loopback_enabled: bool | None = None,
         allowed_tools: list[str] | None = None,
         disallowed_tools: list[str] | None = None,
         permission_mode: str | None = None,
         if_busy: IfBusy = "queue",
     ) -> AsyncIterator[events.Started]:
-        """Ask in the background; read the answer with poll or follow.
+        """Send a prompt in the background; read the answer with poll or follow.
+
+        Options that are given for an existing session replace its own, from this chat on.
 
         Args:
-            name: The session; made if there is none of that name.
-            prompt: What to ask.
-            working_dir: For a new session: where the agent works.
-            model: For a new session: which model; `offline` for the offline agent.
-            system_prompt: For a new session: told to the agent after its own.
-            mcp_config: For a new session: more MCP servers, as `claude` takes them.
+            name: The session; created if there is none of that name.
+            prompt: The prompt.
+            working_dir: The agent's directory; for a new session by default the caller's.
+                Another one than the session's is a conflict.
+            model: The model; `offline` for the offline agent. By default the session's, or
+                the agent's own. A model that would change the agent is a conflict.
+            system_prompt: Text that follows the agent's own system prompt. By default the
+                session's.
+            mcp_config: More MCP servers, as `claude` takes them. By default the session's.
+                Values of headers and env are secrets: no method returns them.
             ephemeral: Do not move the session; the turn stays in the tree.
-            loopback_enabled: For a new session: route permission questions to who should decide.
-            allowed_tools: For a new session: tools that need no permission.
-            disallowed_tools: For a new session: tools that are never permitted.
-            permission_mode: For a new session: the agent's permission mode.
-            if_busy: Wait for the chat before this one, or be refused.
+            loopback_enabled: Send the agent's permission requests to an approver. By default the
+                session's value, which is false for a new session.
+            allowed_tools: Tools that need no permission. By default the session's.
+            disallowed_tools: Tools that are never permitted. By default the session's.
+            permission_mode: The agent's permission mode. By default the session's.
+            if_busy: `queue` waits for the chat before this one, `refuse` is a conflict.
         """
-        options = options_text(
+        given = given_options(
             model=model,
             system_prompt=system_prompt,
             mcp_config=mcp_config,
-            loopback_enabled=loopback_enabled or None,
+            loopback_enabled=loopback_enabled,
             allowed_tools=allowed_tools,
             disallowed_tools=disallowed_tools,
             permission_mode=permission_mode,
         )
         asked = Asked(prompt=prompt, ephemeral=ephemeral)
-        stream, engine = await self._start(name, asked, options, working_dir, if_busy)
+        accepted = await self._start(name, asked, given, working_dir, if_busy)
         yield events.Started(
-            stream_id=ids.text(stream.id),
-            session_id=ids.text(stream.session_id),
-            status=stream.status,
-            engine=engine,
+            stream_id=ids.text(accepted.stream.id),
+            session_id=ids.text(accepted.stream.session_id),
+            status=accepted.stream.status,
+            engine=accepted.engine.name,
         )
 
     @method(name="streams", read_only=True, render="table", completes=LIST_NAMES)
@@ -151,7 +166,7 @@ class Chatting(Sessions, Reading, version=VERSION):
         session_id: SessionId | None = None,
         name: Name | None = None,
     ) -> AsyncIterator[events.Cancelled]:
-        """End a chat that runs or waits; what was said stays.
+        """End a chat that runs or waits. The text so far stays.
 
         Args:
             stream_id: The stream.
@@ -160,26 +175,59 @@ class Chatting(Sessions, Reading, version=VERSION):
         """
         stream = await self.stream_named(stream_id, session_id, name)
         ended = await self.chats.cancel(stream)
-        yield events.Cancelled(stream_id=ids.text(ended.id), status=ended.status)
+        is_written = ended.status not in streams.OPEN
+        if not is_written:
+            await self.host.advise(
+                "end_not_written",
+                "The agent has ended, but the disk refuses the end of the chat. The hub tries "
+                "again until it is written; until then the chat is shown as running",
+            )
+        yield events.Cancelled(
+            stream_id=ids.text(ended.id), status=ended.status, written=is_written
+        )
 
     async def _start(
-        self, name: str, asked: Asked, options: str, working_dir: str | None, if_busy: str
-    ) -> tuple[streams.StreamRow, str]:
-        """The chat, and which program answers; the session is made on its first use."""
+        self,
+        name: str,
+        asked: Asked,
+        given: dict[str, Any],
+        working_dir: str | None,
+        if_busy: str,
+    ) -> Accepted:
+        """Start a chat. The session is created on its first use."""
         env = self.chats.environment()
         try:
             session = await store.look_up_session(self.db, name)
         except NotFound:
+            directory = self.directory(working_dir)
             try:
-                session = await self.make_session(name, self.directory(working_dir), options)
-            except Conflict:  # somebody else was faster
+                session = await self.make_session(name, directory, options_text(**given))
+            except Conflict:  # another call was faster
                 session = await store.look_up_session(self.db, name)
-        # What cannot run is refused before anything is promised.
-        engine = self.chats.engine_for(session, options_of(session).model, env)
-        if engine.advice:
-            await self.host.advise("engine", engine.advice)
-        stream = await self.chats.submit(session, asked, env, if_busy=if_busy)
-        return stream, engine.name
+        if working_dir is not None:
+            self._check_directory(session, working_dir)
+        accepted = await self.chats.submit(session, asked, given, env, if_busy=if_busy)
+        if accepted.engine.advice:
+            await self.host.advise("engine", accepted.engine.advice)
+        if accepted.changed:
+            await self.host.advise(
+                "options_changed",
+                f"Session '{session.name}' uses new values from this chat on: "
+                f"{', '.join(accepted.changed)}",
+            )
+        return accepted
+
+    def _check_directory(self, session: store.SessionRow, given: str) -> None:
+        """Refuse another working directory than the session's.
+
+        Raises:
+            Conflict: It is another one.
+        """
+        if self.directory(given) != session.working_dir:
+            raise Conflict(
+                f"session '{session.name}' works in {session.working_dir}",
+                suggestion="Use another name for a new session, or leave out working_dir",
+            )
 
 
 def _stream(row: streams.StreamRow) -> events.StreamInfo:

@@ -11,7 +11,8 @@ from hubd.activation import Unavailable
 from hubd.plugins.claudecode.locate import locate
 
 OFFLINE_MODEL: Final = "offline"
-OFFLINE_PROGRAM: Final = (sys.executable, "-m", "hubd.plugins.claudecode.offline")
+# -P: nothing in the working directory may take the place of a module.
+OFFLINE_PROGRAM: Final = (sys.executable, "-P", "-m", "hubd.plugins.claudecode.offline")
 INSTALL: Final = (
     "No claude program was found, so the offline agent answers. Install Claude Code, or "
     "`pip install 'hubd[claude]'`, and make sure that `claude` is on the PATH"
@@ -26,6 +27,8 @@ class Settings(BaseModel, defer_build=True):
     engine: Literal["auto", "claude", "offline"] = "auto"
     # Where `claude` is, if not where it usually is.
     program: str | None = None
+    # Seconds after which an agent that prints nothing is ended, and its chat fails.
+    silence_seconds: float = Field(3600, gt=0)
     # Days after which the events of chats that have ended are removed; 0 keeps them.
     retention_days: float = Field(0, ge=0)
 

@@ -104,6 +104,9 @@ class Cancelled(Event):
 
     stream_id: str
     status: StatusName
+    written: bool = Field(
+        description="Whether the end is on disk; if not, the hub tries again until it is"
+    )
 
 
 class EventRecord(BaseModel, defer_build=True):

@@ -4,6 +4,11 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
+from hubd.plugins.claudecode.facts import TurnResult
+
+# Notes of `claude` for its own makers, among the errors of a turn that was broken off.
+DIAGNOSTIC: Final = "[ede_diagnostic]"
+
 
 def explain(status: int, stderr_tail: str) -> str:
     """A sentence on why the agent has ended, from its exit status and its last words."""
@@ -13,6 +18,14 @@ def explain(status: int, stderr_tail: str) -> str:
     said = [line for line in map(str.strip, stderr_tail.splitlines()) if _is_telling(line)]
     sentence = _explain_status(status)
     return f"{sentence}: {said[-1].removeprefix('Error: ')}" if said else sentence
+
+
+def explain_result(result: TurnResult) -> str:
+    """Return why a turn failed: the errors that its result line lists, else its text."""
+    listed = result.raw.get("errors")
+    texts = [text for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
+    told = [text for text in texts if text and not text.startswith(DIAGNOSTIC)]
+    return "; ".join(told) or result.result or result.subtype or "failed"
 
 
 # What `claude` says on stderr, and what it means to somebody who does not see the command line.

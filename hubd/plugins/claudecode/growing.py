@@ -244,7 +244,7 @@ class _Block:
             if self._signature:
                 block["signature"] = self._signature
         elif self.kind == "tool_use" and text:
-            block["input"] = _tool_input(text)
+            block["input"] = tool_input(text)
         return block
 
     def _append(self, text: str) -> None:
@@ -253,7 +253,8 @@ class _Block:
             self.length += len(text)
 
 
-def _tool_input(text: str) -> dict[str, Any]:
+def tool_input(text: str) -> dict[str, Any]:
+    """Return the input of a tool call from its JSON; kept as raw text if it is not an object."""
     try:
         parsed = from_json(text, allow_inf_nan=False)
     except ValueError:

@@ -4,8 +4,10 @@ Everything a fact causes is one transaction: the blob, its node, the event about
 and the head of the session. Knows nothing of processes and of who follows.
 """
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 from uuid import UUID
 
 from pydantic_core import to_json
@@ -45,6 +47,8 @@ PROMPT_SHOWN: Final = 200
 SYNTHETIC: Final = "<synthetic>"
 # What a tool gave is in its blob, whole; an event about it has this much of it.
 MAX_OUTPUT: Final = 64 * 1024
+# Fields of the result line that the event which ends a chat leaves out.
+_NOT_IN_EVENT: Final = frozenset(("type", "result", "uuid", "session_id"))
 
 
 @dataclass
@@ -54,6 +58,8 @@ class OpenBlock:
     blob: bytes
     place: Place
     kind: str
+    # As its blob holds it, without its text.
+    data: dict[str, Any]
 
 
 @dataclass
@@ -67,17 +73,34 @@ class OpenMessage:
     # Those of its blocks that are not finished.
     blocks: dict[int, OpenBlock] = field(default_factory=dict)
 
+    def copy(self) -> "OpenMessage":
+        """Return a message that can change without changing this one."""
+        data = {**self.data, "blocks": [*self.data["blocks"]]}
+        return OpenMessage(self.blob, self.place, data, dict(self.blocks))
+
 
 class Mirror:
-    """One turn. Its methods run inside transactions, one after the other."""
+    """One turn. Its methods run inside transactions, one after the other.
+
+    A transaction may fail or run twice. It therefore changes a `copy`, which replaces the original
+    once the transaction is on disk.
+    """
 
     def __init__(
-        self, session: store.SessionRow, stream: int, engine: str, *, ephemeral: bool
+        self,
+        session: store.SessionRow,
+        stream: int,
+        engine: str,
+        *,
+        ephemeral: bool,
+        system_prompt: str | None = None,
     ) -> None:
         self._session = session
         self._stream = stream
         self._engine = engine
         self._ephemeral = ephemeral
+        # The digest of the system prompt, which messages carry: see resume.py.
+        self._system_prompt = system_prompt
         # Set by `begin`.
         self.turn: Place
         self._turn_blob = b""
@@ -98,7 +121,25 @@ class Mirror:
         self._before: Place
         # The program's own session, once it has said so.
         self.native_id: str | None = None
-        self.result: TurnResult | None = None
+        # The result lines so far. Most turns have one; a background subagent adds another.
+        self._results: tuple[TurnResult, ...] = ()
+
+    @property
+    def result(self) -> TurnResult | None:
+        """The newest result line."""
+        return self._results[-1] if self._results else None
+
+    def copy(self) -> Self:
+        """Return a mirror that can change without changing this one."""
+        # Several times as fast as copy.copy, and every event needs one.
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._turn = dict(self._turn)
+        # Messages are copied when they change.
+        twin._messages = dict(self._messages)
+        twin._tool_uses = dict(self._tool_uses)
+        twin._callers = dict(self._callers)
+        return twin
 
     def begin(
         self,
@@ -180,7 +221,7 @@ class Mirror:
             case ToolResult():
                 self._tool_result(tx, fact, now)
             case TurnResult():
-                self.result = fact
+                self._results = (*self._results, fact)
                 self.native_id = fact.session_id or self.native_id
             case Passed():
                 fields = {"event_type": fact.event_type, "data": fact.raw}
@@ -197,7 +238,7 @@ class Mirror:
             message = self._messages.get(key)
             block = message.blocks.get(index) if message else None
             if block is not None:
-                data = {"block": {"type": block.kind, "text": text}, "block_index": index}
+                data = {**block.data, "block": {"type": block.kind, "text": text}}
                 store.grow_blob(tx, block.blob, data, complete=False)
 
     def end(self, tx: Tx, status: streams.Status, now: int, error: str | None = None) -> None:
@@ -206,21 +247,25 @@ class Mirror:
         cost = self.result.cost_usd if self.result else None
         self._break_off(tx)
         self._turn.update(status=status, usage=usage, cost_usd=cost, error=error)
+        self._turn["results"] = [result.raw for result in self._results]
         store.grow_blob(tx, self._turn_blob, self._turn, complete=True)
         store.end_turn(tx, self._stream, usage, cost)
         if status == "complete":
             if self.last_message is not None and not self._ephemeral and self.native_id:
                 at = self.last_message.key
                 store.set_native(tx, self._session.key, self.native_id, at, now)
-            head = self.last_message or self._before
-            fields = {
+            # An ephemeral chat does not move the session.
+            head = self._before if self._ephemeral else self.last_message or self._before
+            fields: dict[str, Any] = {
                 "new_head": self._at(head),
                 "claude_session_id": self.native_id,
                 "usage": {**usage, "cost_usd": cost},
             }
-            self.push(tx, "complete", fields, now)
         else:
-            self.push(tx, "error", {"message": error or status, "code": status}, now)
+            fields = {"message": error or status, "code": status}
+        if self._results:
+            fields["result"] = summary(self._results)
+        self.push(tx, "complete" if status == "complete" else "error", fields, now)
         streams.set_status(tx, self._stream, status, now, error)
         store.forget_run(tx, self._stream)
 
@@ -241,6 +286,8 @@ class Mirror:
             "text": "",
             "blocks": [],
         }
+        if self._system_prompt is not None:
+            data["system_prompt_digest"] = self._system_prompt
         blob = store.add_blob(tx, above.tree, "message", data, now, complete=False)
         reference = MessageRef(blob_id=UUID(bytes=blob), role="assistant")
         # The conversation goes on below it, so it continues the turn's segment.
@@ -250,12 +297,20 @@ class Mirror:
         self._messages[key] = OpenMessage(blob, place, data)
 
     def _start_block(self, tx: Tx, fact: BlockStarted, now: int) -> None:
-        message = self._messages[(fact.parent_tool_use_id, fact.message_id)]
-        data = {"block": {"type": fact.kind, "text": ""}, "block_index": fact.index}
+        message = self._change((fact.parent_tool_use_id, fact.message_id))
+        data: dict[str, Any] = {
+            "block": {"type": fact.kind, "text": ""},
+            "block_index": fact.index,
+        }
         blob = store.add_blob(tx, message.place.tree, fact.kind, data, now, complete=False)
         reference = block_handle(fact.kind, blob, fact.index, fact.tool_use_id, fact.tool_name)
         place = self._node(tx, message.place, reference, now)
-        message.blocks[fact.index] = OpenBlock(blob, place, fact.kind)
+        # Everything that an event about the block needs, should the hub die before it is complete.
+        data["growing"] = {"stream": self._stream, **self._block_fields(fact, place)}
+        if fact.kind == "tool_use":
+            data["growing"].update(tool_use_id=fact.tool_use_id, tool_name=fact.tool_name)
+        store.grow_blob(tx, blob, data, complete=False)
+        message.blocks[fact.index] = OpenBlock(blob, place, fact.kind, data)
         message.data["blocks"].append(ids.text(blob))
         store.grow_blob(tx, message.blob, message.data, complete=False)
         if fact.tool_use_id:
@@ -263,18 +318,12 @@ class Mirror:
             self._callers[fact.tool_use_id] = message.place
 
     def _finish_block(self, tx: Tx, fact: BlockFinished, now: int) -> None:
-        message = self._messages[(fact.parent_tool_use_id, fact.message_id)]
-        found = message.blocks.pop(fact.index)
+        message = self._change((fact.parent_tool_use_id, fact.message_id))
+        growing = message.blocks.pop(fact.index)
         block = fact.block
         text = str(block.get("text") or block.get("thinking") or "")
         data = {"block": block, "block_index": fact.index, "finished": fact.complete}
-        common: dict[str, Any] = {
-            "block_index": fact.index,
-            "position": self._at(found.place),
-            "message_id": fact.message_id,
-        }
-        if fact.parent_tool_use_id:
-            common["parent_tool_use_id"] = fact.parent_tool_use_id
+        common = self._block_fields(fact, growing.place)
         if not fact.complete:
             common["complete"] = False
         if fact.kind == "tool_use":
@@ -291,13 +340,13 @@ class Mirror:
         else:
             fields = {"event_type": f"block/{block.get('type')}", "data": block}
             self.push(tx, "passthrough", {**fields, **common}, now)
-        store.grow_blob(tx, found.blob, data, complete=True)
+        store.grow_blob(tx, growing.blob, data, complete=True)
 
     def _finish_message(self, tx: Tx, fact: MessageFinished, now: int) -> None:
         key = (fact.parent_tool_use_id, fact.message_id)
-        message = self._messages.get(key)
-        if message is None:
+        if key not in self._messages:
             return
+        message = self._change(key)
         message.data.update(
             model=fact.model,
             uuids=list(fact.uuids),
@@ -342,6 +391,22 @@ class Mirror:
             fields["parent_tool_use_id"] = fact.parent_tool_use_id
         self.push(tx, "tool_result", fields, now)
 
+    def _change(self, key: MessageKey) -> OpenMessage:
+        """Return a message to change; other copies of this mirror keep theirs."""
+        self._messages[key] = self._messages[key].copy()
+        return self._messages[key]
+
+    def _block_fields(self, fact: BlockStarted | BlockFinished, place: Place) -> dict[str, Any]:
+        """Return the fields that every event about a block has."""
+        fields: dict[str, Any] = {
+            "block_index": fact.index,
+            "position": self._at(place),
+            "message_id": fact.message_id,
+        }
+        if fact.parent_tool_use_id:
+            fields["parent_tool_use_id"] = fact.parent_tool_use_id
+        return fields
+
     def _node(self, tx: Tx, above: Place, handle: Handle, now: int, *, side: bool = True) -> Place:
         return tree.append(tx, above, tree.external(tx, handle.wire), now, side=side)
 
@@ -349,11 +414,16 @@ class Mirror:
         return {"tree_id": ids.text(self._session.tree_id), "node_id": ids.text(place.id)}
 
 
-def interrupt(tx: Tx, stream: streams.StreamRow, now: int) -> None:
-    """A chat that ran when the hub died: its turn, and what was growing, grow no more."""
-    store.close_blobs(tx, stream.tree)
-    store.interrupt_turn(tx, stream.key)
-    origin = tree.origin(tx, EventRef(event_id=UUID(int=0), event_type="x").wire)
-    fields = {"message": "the hub ended while the chat was running", "code": "interrupted"}
-    data = to_json({"type": "error", **fields}).decode()
-    streams.push(tx, stream.key, origin, "error", data, now)
+def summary(results: Sequence[TurnResult]) -> dict[str, Any]:
+    """Return the fields of the result line for the event that ends a chat.
+
+    The text of the answer is left out: the `content` events have it. If there are several result
+    lines, the newest counts, with the denied tool calls of all.
+    """
+    fields = {name: value for name, value in results[-1].raw.items() if name not in _NOT_IN_EVENT}
+    lists = [result.raw.get("permission_denials") for result in results]
+    denials = [entry for each in lists if isinstance(each, list) for entry in each]
+    distinct = {json.dumps(entry, sort_keys=True): entry for entry in denials}
+    if distinct:
+        fields["permission_denials"] = [*distinct.values()]
+    return fields

@@ -1,6 +1,9 @@
 """What the program is told through files, because a command line is public on its machine."""
 
 import json
+import logging
+import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,26 +13,60 @@ from typing import Any
 
 from hubd.plugins.claudecode.argv import ChatOptions
 
+log = logging.getLogger("hubd.claudecode")
+
 
 @contextmanager
-def in_files(options: ChatOptions, mcp_config: Mapping[str, Any] | None) -> Iterator[ChatOptions]:
-    """The same options with the system prompt and the MCP servers in files of this user alone.
+def in_files(
+    options: ChatOptions, mcp_config: Mapping[str, Any] | None, directory: Path | None = None
+) -> Iterator[ChatOptions]:
+    """Return the same options with the system prompt and the MCP servers in private files.
 
-    The user's own MCP servers keep working: these come on top of them.
+    The user's own MCP servers keep working: these come on top of them. The files are removed at
+    the end, or by `prepare` at the next start.
+
+    Args:
+        options: What the program is told.
+        mcp_config: More MCP servers. Their headers and environments are secrets.
+        directory: Where the files go; the system's directory for temporary files if not given.
     """
     if mcp_config is None and not isinstance(options.system_prompt, str):
         yield options
         return
-    # A directory that is made so is nobody else's.
-    with tempfile.TemporaryDirectory(prefix="hubd-chat-") as name:
-        directory = Path(name)
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Only this user can enter a directory that is made so.
+    with tempfile.TemporaryDirectory(prefix="chat-", dir=directory) as name:
         if isinstance(options.system_prompt, str):
-            file = directory / "system-prompt.txt"
-            file.write_text(options.system_prompt)
+            file = _write(Path(name, "system-prompt.txt"), options.system_prompt)
             options = replace(options, system_prompt=file)
         if mcp_config is not None:
             servers = mcp_config if "mcpServers" in mcp_config else {"mcpServers": mcp_config}
-            file = directory / "mcp.json"
-            file.write_text(json.dumps(servers))
-            options = replace(options, mcp_config=file)
+            options = replace(
+                options, mcp_config=_write(Path(name, "mcp.json"), json.dumps(servers))
+            )
         yield options
+
+
+def prepare(directory: Path, private: Path) -> None:
+    """Make the plugin's directory for this user alone; remove the files of a hub that was killed.
+
+    No chat runs yet. A disk that refuses this does not keep the hub from starting.
+
+    Args:
+        directory: The plugin's directory.
+        private: The directory in it that `in_files` is given.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if private.exists():
+            shutil.rmtree(private)
+    except OSError as error:
+        log.warning("%s cannot be prepared: %s", error.filename or directory, error.strerror)
+
+
+def _write(file: Path, text: str) -> Path:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        opened.write(text)
+    return file

@@ -62,6 +62,7 @@ class ChildProcess:
         mark: A text that no other child on the machine has, such as a stream's UUID: all who
             bear it are ended together. Made up if not given.
         max_line_bytes: Longer lines are logged and skipped.
+        silence_seconds: How long `lines` waits for the next output; for ever if not given.
     """
 
     def __init__(
@@ -72,10 +73,12 @@ class ChildProcess:
         env: Mapping[str, str],
         mark: str | None = None,
         max_line_bytes: int = MAX_LINE_BYTES,
+        silence_seconds: float | None = None,
     ) -> None:
         self.mark = mark or uuid4().hex
         self._command = list(command)
         self._cwd = cwd
+        self._silence_seconds = silence_seconds
         self._env = {**env, MARK_VARIABLE: self.mark}
         # Set when the block is entered, and never again.
         self._pipes: _Pipes
@@ -157,6 +160,9 @@ class ChildProcess:
 
         The child waits while nobody asks. Cancelling is safe: the next iteration goes on where
         this one stopped. One reader at a time.
+
+        Raises:
+            Timeout: The child printed nothing for `silence_seconds`. It still runs.
         """
         while True:
             while self._ready:
@@ -285,11 +291,14 @@ class ChildProcess:
 
     async def _read(self) -> bytes:
         """The next part of stdout; nothing when it is closed."""
-        limit = LINGER_SECONDS if self._watcher.done() else None
+        limit = LINGER_SECONDS if self._watcher.done() else self._silence_seconds
         try:
             async with asyncio.timeout(limit) as self._reading:
                 return await self._pipes.stdout.read(READ_AHEAD_BYTES)
         except TimeoutError:
+            if not self._watcher.done():
+                seconds = f"{self._silence_seconds:g} s"
+                raise Timeout(f"the agent printed nothing for {seconds} and was ended") from None
             log.warning("%s has ended, but its output is still open", self, extra=self._extra)
             return b""
         finally:

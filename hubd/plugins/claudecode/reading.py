@@ -243,6 +243,7 @@ class Reading(ClaudeBase, version=VERSION):
         if seq < stream.first_seq:
             raise streams.expired(stream)
         shown = Shown()
+        reported = ""
         with (
             self.db.waiters.waiting_for(stream.topic) as changed,
             self._tails.of(self.db, stream) as tail,
@@ -270,6 +271,11 @@ class Reading(ClaudeBase, version=VERSION):
                     yield None, live_event
                 if current.status not in OPEN:
                     return
+                if current.status == "queued":
+                    place = await self.chats.place_in_queue(current)
+                    if place != reported:
+                        reported = place
+                        await self.host.progress(place)
                 await changed.wait()
 
     def _durable(self, row: EventRow) -> _Durable:

@@ -42,6 +42,7 @@ async def prepare(
     environ: Mapping[str, str],
     *,
     ephemeral: bool = False,
+    system_prompt: str | None = None,
 ) -> Resume:
     """Find or make the native session to go on with.
 
@@ -52,11 +53,17 @@ async def prepare(
         engine: Which program will be told.
         environ: Its environment, which says where its sessions are.
         ephemeral: The native session that there is stays as it is.
+        system_prompt: The digest of the system prompt for this chat. A native session keeps the
+            one that it began with, so another one needs another native session.
     """
     cwd = Path(session.working_dir)
     last = (await context.nodes(head))[-1]
     blob = await context.blob(context.own(last))
-    if blob is not None and blob.data.get("engine") == engine:
+    if (
+        blob is not None
+        and blob.data.get("engine") == engine
+        and blob.data.get("system_prompt_digest") == system_prompt
+    ):
         native, uuids = blob.data.get("native_id"), blob.data.get("uuids")
         if native and uuids:
             file = session_file(environ, cwd, native)

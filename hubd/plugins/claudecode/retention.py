@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Final
 
 from pydantic import Field
 
-from hubd.activation import HubError, InvalidParams, method
+from hubd.activation import Host, HubError, InvalidParams, method
 from hubd.plugins.claudecode import events
 from hubd.plugins.claudecode.base import ClaudeBase, now
 from hubd.plugins.claudecode.handles import VERSION
@@ -18,6 +19,8 @@ from hubd.storage.streams import StreamRow
 log = logging.getLogger("hubd.claudecode")
 
 DAY: Final = 86_400
+# Seconds between two reports of progress.
+REPORT_SECONDS: Final = 1.0
 # Nobody waits for events to go.
 CLEANUP_SECONDS: Final = 3600.0
 
@@ -59,7 +62,7 @@ class Retention(ClaudeBase, version=VERSION):
                 suggestion="Give days, or set retention_days in the section claudecode",
             )
         chats = total = 0
-        async for stream, count in self._remove(wanted, dry_run=dry_run):
+        async for stream, count in self._remove(wanted, dry_run=dry_run, report=Report(self.host)):
             chats, total = chats + 1, total + count
             yield events.RetentionStep(
                 stream_id=ids.text(stream.id),
@@ -70,22 +73,30 @@ class Retention(ClaudeBase, version=VERSION):
             )
         yield events.RetentionDone(streams=chats, events=total, dry_run=dry_run)
 
-    async def _remove(self, days: float, *, dry_run: bool) -> AsyncIterator[tuple[StreamRow, int]]:
+    async def _remove(
+        self, days: float, *, dry_run: bool, report: "Report | None" = None
+    ) -> AsyncIterator[tuple[StreamRow, int]]:
         """Each chat whose time has come, and how many events it had."""
-        moment, after = int(now() - days * DAY) + 1, 0
+        # No chat ended before 1970, however many days are asked for.
+        moment, after = int(max(now() - days * DAY, 0)) + 1, 0
         while page := await streams.ended_before(self.db, moment, after):
             for stream in page:
-                yield stream, await (self._count(stream) if dry_run else self._remove_from(stream))
+                yield (
+                    stream,
+                    await (self._count(stream) if dry_run else self._remove_from(stream, report)),
+                )
             after = page[-1].key
 
     async def _count(self, stream: StreamRow) -> int:
         return await streams.count(self.db, stream.key)
 
-    async def _remove_from(self, stream: StreamRow) -> int:
+    async def _remove_from(self, stream: StreamRow, report: "Report | None") -> int:
         """Bit by bit: others write meanwhile."""
         total = 0
         while count := await self.db.transaction(lambda tx: streams.remove_events(tx, stream.key)):
             total += count
+            if report is not None:
+                await report.add(count)
         return total
 
     async def _remove_for_ever(self, days: float) -> None:
@@ -100,3 +111,19 @@ class Retention(ClaudeBase, version=VERSION):
                 # Whatever it is must not end the task for good.
                 log.exception("old events stay for now")
             await asyncio.sleep(CLEANUP_SECONDS)
+
+
+class Report:
+    """Progress of a removal that takes long: at most one message in `REPORT_SECONDS`."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._removed = 0
+        self._last = time.monotonic()
+
+    async def add(self, count: int) -> None:
+        """Count removed events, and report the sum when it is time."""
+        self._removed += count
+        if time.monotonic() - self._last >= REPORT_SECONDS:
+            self._last = time.monotonic()
+            await self._host.progress(f"removed {self._removed} events so far")

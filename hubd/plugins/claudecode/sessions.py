@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from hubd.activation import Conflict, InvalidParams, method
+from hubd.activation import Conflict, InvalidParams, Unavailable, method
 from hubd.activation.params import Position, TreeId
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.base import (
@@ -19,6 +19,7 @@ from hubd.plugins.claudecode.base import (
 )
 from hubd.plugins.claudecode.handles import VERSION
 from hubd.plugins.claudecode.making import new_session
+from hubd.plugins.claudecode.options import public, stored_options
 from hubd.storage import ids, references, streams, tree, walk
 from hubd.storage.database import Tx
 
@@ -92,7 +93,7 @@ class Sessions(ClaudeBase, version=VERSION):
         session = await self.session_named(name, session_id)
         yield events.SessionData(
             session=await self.info(session),
-            options=json.loads(session.options),
+            options=public(stored_options(session)),
             handle=reference(session),
         )
 
@@ -119,6 +120,11 @@ class Sessions(ClaudeBase, version=VERSION):
             session_id: Its id.
         """
         session = await self.session_named(name, session_id)
+        if self.chats.waits_for_disk(session.id):
+            raise Unavailable(
+                f"session '{session.name}': the disk refuses its chat: its end is not written yet",
+                suggestion="Free space or check the disk. The hub tries until the end is written",
+            )
 
         def delete(tx: Tx) -> None:
             if streams.is_busy(tx, session.id):
@@ -300,15 +306,23 @@ class Sessions(ClaudeBase, version=VERSION):
         """Where an agent works: as given, else the caller's directory, else the user's home.
 
         Raises:
-            InvalidParams: It is no directory.
+            InvalidParams: It is not a directory.
         """
         here = Path(self.host.context.cwd or Path.home())
-        wanted = here / Path(given).expanduser() if given else here
-        if not wanted.is_dir():
+        try:
+            wanted = here / Path(given).expanduser() if given else here
+            if not wanted.is_dir():
+                raise InvalidParams(
+                    f"{wanted} is not a directory", suggestion="Choose another working_dir"
+                )
+            return str(wanted.resolve())
+        except (OSError, ValueError, RuntimeError) as error:
+            # A name that is too long or has a NUL, a loop of links, the home of an unknown user.
+            reason = error.strerror if isinstance(error, OSError) else error
             raise InvalidParams(
-                f"{wanted} is no directory", suggestion="Choose another working_dir"
-            )
-        return str(wanted.resolve())
+                f"the working directory cannot be used: {reason}",
+                suggestion="Choose another working_dir",
+            ) from None
 
 
 def options_text(**options: Any) -> str:

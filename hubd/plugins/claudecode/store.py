@@ -22,6 +22,10 @@ _NAMES: Final = Names(
     thing="session",
     advice="claudecode.list shows the sessions there are",
 )
+_BREAK_OFF: Final = (
+    "UPDATE claudecode_blobs SET complete = 1, "
+    "data = json_remove(json_set(data, '$.finished', json('false')), '$.growing')"
+)
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes WHERE key = ?"
 
 
@@ -139,6 +143,14 @@ def move_head(tx: Tx, session: int, head: int, now: int) -> None:
     )
 
 
+def set_options(tx: Tx, session: int, options: str, now: int) -> None:
+    """Replace what a session tells the program."""
+    tx.raw.execute(
+        "UPDATE claudecode_sessions SET options = ?, updated_at = ? WHERE key = ?",
+        (options, now, session),
+    )
+
+
 def set_engine(tx: Tx, session: int, engine: str) -> None:
     """A program answers in a session. One that `claude` ever answered in stays `claude`'s."""
     tx.raw.execute(
@@ -189,20 +201,22 @@ def grow_blob(tx: Tx, blob_id: bytes, data: dict[str, Any], *, complete: bool) -
 
 def break_off(tx: Tx, blob_id: bytes) -> None:
     """What was growing grows no more; what is complete stays as it is."""
-    tx.raw.execute(
-        "UPDATE claudecode_blobs SET complete = 1, "
-        "data = json_set(data, '$.finished', json('false')) WHERE id = ? AND complete = 0",
-        (blob_id,),
-    )
+    tx.raw.execute(f"{_BREAK_OFF} WHERE id = ? AND complete = 0", (blob_id,))
+
+
+def growing_blocks(tx: Tx, tree: int) -> list[Blob]:
+    """Return the blocks in a tree that are not complete, in order of creation."""
+    rows = tx.raw.execute(
+        "SELECT id, blob_type, data FROM claudecode_blobs WHERE tree = ? "
+        "AND complete = 0 AND blob_type IN ('content', 'thinking', 'tool_use') ORDER BY key",
+        (tree,),
+    ).fetchall()
+    return [Blob(blob_id, kind, from_json(data), complete=False) for blob_id, kind, data in rows]
 
 
 def close_blobs(tx: Tx, tree: int) -> None:
     """Nothing in a tree grows any more; what was growing broke off."""
-    tx.raw.execute(
-        "UPDATE claudecode_blobs SET complete = 1, "
-        "data = json_set(data, '$.finished', json('false')) WHERE tree = ? AND complete = 0",
-        (tree,),
-    )
+    tx.raw.execute(f"{_BREAK_OFF} WHERE tree = ? AND complete = 0", (tree,))
 
 
 async def blob(db: Database, blob_id: bytes) -> Blob | None:
@@ -252,6 +266,17 @@ async def turns(db: Database, session_id: bytes | None) -> list[dict[str, Any]]:
         "FROM claudecode_turns WHERE ?1 IS NULL OR session_id = ?1 GROUP BY session_id, engine",
         session_id,
     )
+
+
+async def reported_model(db: Database, session_id: bytes) -> str | None:
+    """Return the model that the agent named in the newest turn of a session."""
+    rows = await db.fetch_rows(
+        "SELECT b.data ->> 'model' FROM claudecode_turns AS t "
+        "JOIN claudecode_blobs AS b ON b.id = t.blob WHERE t.session_id = ? "
+        "AND b.data ->> 'model' IS NOT NULL ORDER BY t.stream DESC LIMIT 1",
+        session_id,
+    )
+    return rows[0][0] if rows else None
 
 
 def note_run(tx: Tx, stream: int, pid: int, started: str) -> None:
@@ -313,6 +338,16 @@ async def first_waiting(db: Database, session_id: bytes) -> tuple[int, str] | No
         session_id,
     )
     return (rows[0][0], rows[0][1]) if rows else None
+
+
+async def waiting_streams(db: Database, session_id: bytes) -> list[int]:
+    """Return the chats of a session that wait, in the order of their turns."""
+    rows = await db.fetch_rows(
+        "SELECT q.stream FROM claudecode_queue AS q JOIN chat_streams AS s ON s.key = q.stream "
+        "WHERE s.session_id = ? ORDER BY q.stream",
+        session_id,
+    )
+    return [stream for (stream,) in rows]
 
 
 async def waiting_sessions(db: Database) -> list[bytes]:

@@ -249,7 +249,10 @@ class World:
 
     def native_file(self, native_id: str) -> Path:
         """Where the agent keeps one of its sessions."""
-        return native.session_file(self.environment, self.cwd, native_id)
+        environ = self.environment
+        if self.engine == "offline":
+            environ = {"CLAUDE_CONFIG_DIR": str(self.directory / "claudecode" / "offline")}
+        return native.session_file(environ, self.cwd, native_id)
 
     async def survivors(self) -> set[int]:
         """What stays alive of all that was started here; what is about to end may do so first."""

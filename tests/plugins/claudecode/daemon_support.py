@@ -31,21 +31,38 @@ class Caller:
 
     async def call(self, method: str, **params: Any) -> list[Event]:
         """The events of a call that must succeed."""
+        items = await self.items(method, **params)
+        # A chat that waits reports progress.
+        assert {item["type"] for item in items} <= {"data", "progress", "done"}, items
+        return [item["content"] for item in items if item["type"] == "data"]
+
+    async def items(self, method: str, **params: Any) -> list[Event]:
+        """All items of a call, whether it succeeds or not."""
+        async with self.stream(method, **params) as items:
+            return [item async for item in items]
+
+    @asynccontextmanager
+    async def stream(self, method: str, **params: Any) -> AsyncIterator[AsyncIterator[Event]]:
+        """The items of a call as they come; leaving the block ends the call."""
         context = {"cwd": str(self.cwd), "env": self.environment}
         sent = {"method": f"claudecode.{method}", "params": params, "context": context}
         async with self._daemon.client() as client:
             await client.send("plexus.call", sent)
             await client.receive()
-            items: list[Event] = []
-            while not items or items[-1]["type"] != "done":
-                items.append((await client.receive())["params"]["result"])
-        assert {item["type"] for item in items} <= {"data", "done"}, items
-        return [item["content"] for item in items if item["type"] == "data"]
 
-    async def begin(self, *steps: Step, name: str = "s") -> str:
+            async def items() -> AsyncIterator[Event]:
+                kind = ""
+                while kind != "done":
+                    item: Event = (await client.receive())["params"]["result"]
+                    kind = item["type"]
+                    yield item
+
+            yield items()
+
+    async def begin(self, *steps: Step, name: str = "s", prefix: str = "") -> str:
         """Start a chat in the background; the id of its stream."""
         options = {"model": "offline"} if self.engine == "offline" else {}
-        prompt = asking(self.engine, *steps)
+        prompt = prefix + asking(self.engine, *steps)
         [started] = await self.call(
             "chat_async", name=name, prompt=prompt, allowed_tools=["Bash"], **options
         )
@@ -60,9 +77,12 @@ class Caller:
 
 @asynccontextmanager
 async def daemon_and_caller(
-    directory: Path, engine: EngineName, monkeypatch: pytest.MonkeyPatch
+    directory: Path, engine: EngineName, monkeypatch: pytest.MonkeyPatch, **variables: str
 ) -> AsyncIterator[tuple[Daemon, Caller, FakeMessagesApi]]:
+    """A daemon with these variables in its environment, and its caller."""
     empty_environment(directory, monkeypatch)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
     async with FakeMessagesApi() as api:
         with Daemon(directory / "home") as daemon:
             yield daemon, Caller(daemon, directory, engine, api.url), api

@@ -38,9 +38,10 @@ from hubd.plugins.claudecode.facts import (
     ToolResult,
     TurnResult,
 )
+from hubd.plugins.claudecode.interruption import interrupt_all
 from hubd.plugins.claudecode.lines import LineSplitter
 from hubd.plugins.claudecode.messages import Message, read_line
-from hubd.plugins.claudecode.mirror import MAX_OUTPUT, SYNTHETIC, Mirror, interrupt
+from hubd.plugins.claudecode.mirror import MAX_OUTPUT, SYNTHETIC, Mirror
 from hubd.storage import ids, streams, tree
 from hubd.storage.database import Tx
 from hubd.wire.handle import parse
@@ -110,7 +111,12 @@ async def view(hub: Hub, chat: DrivenChat, lines: Sequence[Any] = ()) -> str:
         if entry["is"] != "text":
             blob = await blob_at(chat, node)
             meta = parse(node["data"]["handle"]).meta
-            entry |= {"meta": meta, "complete": blob.complete, "data": blob.data}
+            data = dict(blob.data)
+            if "results" in data:
+                data["results"] = [
+                    named.get(json.dumps(line, sort_keys=True), line) for line in data["results"]
+                ]
+            entry |= {"meta": meta, "complete": blob.complete, "data": data}
         written.append(entry)
     session = await store.look_up_session(chat.plugin.db, chat.session.name)
     stream = await streams.reread(chat.plugin.db, chat.stream.key)
@@ -120,6 +126,8 @@ async def view(hub: Hub, chat: DrivenChat, lines: Sequence[Any] = ()) -> str:
         whole = json.dumps(event.get("data"), sort_keys=True)
         if whole in named:
             event["data"] = named[whole]
+        if "result" in event:
+            event["result"] = sorted(event["result"])
         written.append({"seq": record["seq"], "node": record["node_id"], "event": event})
     # The transcript's own ids are left as they are, ours come new each time.
     own = {ids.text(chat.session.id): "session", ids.text(chat.session.tree_id): "tree"}
@@ -251,8 +259,7 @@ def chat_was_given_up(tx: Tx, mirror: Mirror, accumulator: Accumulator, stream: 
 
 
 def hub_has_died(tx: Tx, mirror: Mirror, accumulator: Accumulator, stream: int) -> list[Fact]:
-    [died] = streams.interrupt_all(tx, NOW)
-    interrupt(tx, died, NOW)
+    interrupt_all(tx, NOW)
     return []
 
 

@@ -269,8 +269,17 @@ async def test_claude_is_found_in_a_directory_with_a_long_and_strange_name(
     assert claude.file(other).parent == found.parent
 
 
+def offline_beside_claude(directory: Path) -> Program:
+    """The offline agent with its sessions where claude would have them."""
+    offline = Program(directory, *OFFLINE)
+    config = offline.environment["CLAUDE_CONFIG_DIR"]
+    return Program(
+        directory / "beside", *OFFLINE, f"--session-directory={config}", CLAUDE_CONFIG_DIR=config
+    )
+
+
 async def test_a_file_of_the_offline_agent_is_read_alike(tmp_path: Path) -> None:
-    offline = Program(tmp_path, *OFFLINE)
+    offline = offline_beside_claude(tmp_path)
     prompt = "think: hm\nsay: first\nrun: echo one\nsay: done"
     said = await offline.ask(prompt, "--session-id", SESSION, "--allowedTools=Bash")
     history = read_history(session_file(offline.environment, offline.cwd, SESSION))
@@ -286,7 +295,7 @@ async def test_a_file_of_the_offline_agent_is_read_alike(tmp_path: Path) -> None
 
 
 async def test_the_offline_agent_goes_on_with_what_was_written(tmp_path: Path) -> None:
-    offline = Program(tmp_path, *OFFLINE)
+    offline = offline_beside_claude(tmp_path)
     write(offline, EVERYTHING)
     said = await offline.ask("next", f"--resume={SESSION}")
     assert f"history: {len(EVERYTHING)} messages" in said.lines[-1]["result"]

@@ -23,8 +23,13 @@ def offline(tmp_path: Path) -> Program:
 
 
 def file_of(program: Program, session_id: str) -> Path:
-    [path] = Path(program.environment["CLAUDE_CONFIG_DIR"]).rglob(f"{session_id}.jsonl")
+    [path] = directory_of(program).rglob(f"{session_id}.jsonl")
     return path
+
+
+def directory_of(program: Program) -> Path:
+    """The data directory of the hub of the program's user."""
+    return Path(program.environment["HOME"], ".local/share/hubd/claudecode/offline")
 
 
 def entries_of(program: Program, session_id: str) -> list[dict[str, Any]]:
@@ -150,7 +155,7 @@ async def test_claude_itself_goes_on_with_a_session_of_the_offline_agent(
     async with FakeMessagesApi() as api:
         claude = Program(tmp_path / "claude", claude_program(), api_url=api.url)
         claude.cwd = offline.cwd
-        claude.environment["CLAUDE_CONFIG_DIR"] = offline.environment["CLAUDE_CONFIG_DIR"]
+        claude.environment["CLAUDE_CONFIG_DIR"] = str(directory_of(offline))
         said = await claude.ask("SAY[and claude]", f"--resume={SESSION}")
         sent = json.dumps(api.conversations[-1])
     assert said.lines[-1]["session_id"] == SESSION
@@ -163,14 +168,11 @@ async def test_claude_itself_goes_on_with_a_session_of_the_offline_agent(
     assert "history: 6 messages" in back.lines[-1]["result"]
 
 
-def test_a_long_directory_gets_the_name_that_claude_gives_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "/c")
+def test_a_long_directory_gets_the_name_that_claude_gives_it() -> None:
     # As claude 2.1.325 named it when it was run there.
     cwd = Path("/tmp/explore/run") / ("l" * 120) / ("m" * 120)
     name = f"-tmp-explore-run-{'l' * 120}-{'m' * 62}-ljb1js"
-    assert path_of("s", cwd) == Path("/c/projects") / name / "s.jsonl"
+    assert path_of(Path("/c"), "s", cwd) == Path("/c/projects") / name / "s.jsonl"
 
 
 @given(st.lists(st.sampled_from(["user", "assistant"])))

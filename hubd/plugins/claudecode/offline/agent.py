@@ -140,14 +140,16 @@ def _run(options: Options) -> int:
 
 def _conversation(options: Options) -> session.Session:
     cwd = Path.cwd()
+    named = options.session_directory
+    directory = Path(named) if named else session.default_directory()
     given = options.session_id or lines.new_id()
     if not options.resume:
-        return session.new(given, cwd)
-    resumed = session.resume(options.resume, cwd, options.resume_session_at)
+        return session.new(directory, given, cwd)
+    resumed = session.resume(directory, options.resume, cwd, options.resume_session_at)
     if not options.fork_session:
         return resumed
-    session.new(given, cwd)  # refuses an id that is taken
-    return resumed.fork(given, session.path_of(given, cwd))
+    session.new(directory, given, cwd)  # refuses an id that is taken
+    return resumed.fork(given, session.path_of(directory, given, cwd))
 
 
 def _prompt(options: Options) -> Line:

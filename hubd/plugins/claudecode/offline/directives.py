@@ -157,7 +157,8 @@ def help_text(program: str) -> str:
 Usage: {program} -p [flags of claude] [prompt]
 
 An agent without a language model: it speaks the stream-json of claude, runs real tools, asks the
-same permissions and keeps the same session files, and it does what the prompt's lines tell it.
+same permissions and keeps session files of the same kind (in the hub's data directory, or below
+--session-directory), and it does what the prompt's lines tell it.
 
 Directives, one a line, followed in order; all other lines are the prompt, which it repeats:
 {chr(10).join(rows)}

@@ -17,6 +17,8 @@ ONE_VALUE: Final = {
     "--session-id": "session_id",
     "--max-turns": "max_turns",
     "--settings": "settings",
+    # Only the offline agent has this one: claude keeps its sessions below CLAUDE_CONFIG_DIR.
+    "--session-directory": "session_directory",
 }
 
 # Flags with as many values as follow, as in claude: they would swallow a prompt after them.
@@ -70,6 +72,7 @@ class Options(NamedTuple):
     session_id: str = ""
     max_turns: str = ""
     settings: str = ""
+    session_directory: str = ""
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
     mcp_config: tuple[str, ...] = ()

@@ -1,17 +1,23 @@
-"""The conversation as a file, of the same kind and in the same place as claude's own.
+"""The conversation as a file of the same kind as claude's own, in the hub's data directory.
 
 One JSON object a line; each entry names the one before it. So `--resume`, `--fork-session` and
-`--resume-session-at` work, and claude itself can go on where the offline agent stopped.
+`--resume-session-at` work. Below the directory, files are named as claude names them below
+CLAUDE_CONFIG_DIR: claude can read them there.
 """
 
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from hubd import __version__
 from hubd.plugins.claudecode.offline.lines import Line, new_id, timestamp
+from hubd.plugins.claudecode.offline.pipes import note
 from hubd.plugins.claudecode.project import name_of
+from hubd.wire.defaults import Paths
+
+# Below the hub's data directory.
+SUBDIRECTORY: Final = ("claudecode", "offline")
 
 
 class SessionError(Exception):
@@ -66,29 +72,45 @@ class Session:
         }
         self._chain.append(entry)
         self._unwritten.append(entry)
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        text = "".join(f"{json.dumps(each)}\n" for each in self._unwritten)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with open(descriptor, "w") as file:  # noqa: PTH123  only os.open takes a mode
-            file.write(text)
+        try:
+            self._write("".join(f"{json.dumps(each)}\n" for each in self._unwritten))
+        except OSError as error:
+            # The conversation goes on; the next message tries again.
+            note(f"offline agent: {self._path} cannot be written: {error.strerror}")
+            return
         self._unwritten.clear()
 
+    def _write(self, text: str) -> None:
+        """Append all of a text or nothing of it."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123  only os.open takes a mode
+            size = os.fstat(descriptor).st_size
+            data = memoryview(text.encode())
+            try:
+                while data:
+                    data = data[file.write(data) :]
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
 
-def new(session_id: str, cwd: Path) -> Session:
-    """A conversation that has not begun.
+
+def new(directory: Path, session_id: str, cwd: Path) -> Session:
+    """Return a conversation that has not begun.
 
     Raises:
         SessionError: The id is taken.
     """
-    if _find(session_id, cwd) is not None:
+    if _find(directory, session_id, cwd) is not None:
         raise SessionError(f"Error: Session ID {session_id} is already in use.")
-    return Session(session_id, path_of(session_id, cwd), str(cwd), [])
+    return Session(session_id, path_of(directory, session_id, cwd), str(cwd), [])
 
 
-def resume(session_id: str, cwd: Path, at: str = "") -> Session:
-    """Go on with a conversation, wherever it was begun.
+def resume(directory: Path, session_id: str, cwd: Path, at: str = "") -> Session:
+    """Continue a conversation, wherever it was begun.
 
     Args:
+        directory: The directory of all conversations.
         session_id: Which one.
         cwd: Where the agent works; only the new entries carry it.
         at: The id of a message; what came after it is left out.
@@ -96,7 +118,7 @@ def resume(session_id: str, cwd: Path, at: str = "") -> Session:
     Raises:
         SessionError: There is no such conversation, or no such message in it.
     """
-    path = _find(session_id, cwd)
+    path = _find(directory, session_id, cwd)
     if path is None:
         raise SessionError(f"No conversation found with session ID: {session_id}")
     entries = _read(path)
@@ -114,21 +136,21 @@ def resume(session_id: str, cwd: Path, at: str = "") -> Session:
     return Session(session_id, path, str(cwd), chain[::-1])
 
 
-def path_of(session_id: str, cwd: Path) -> Path:
-    """Where claude keeps a conversation that was begun in a directory."""
-    return _projects() / name_of(str(cwd)) / f"{session_id}.jsonl"
+def path_of(directory: Path, session_id: str, cwd: Path) -> Path:
+    """Return the file of a conversation that was begun in a working directory."""
+    return directory / "projects" / name_of(str(cwd)) / f"{session_id}.jsonl"
 
 
-def _projects() -> Path:
-    configured = os.environ.get("CLAUDE_CONFIG_DIR")
-    return (Path(configured) if configured else Path.home() / ".claude") / "projects"
+def default_directory() -> Path:
+    """Return the directory of all conversations if the command line names none."""
+    return Path(Paths().data, *SUBDIRECTORY)
 
 
-def _find(session_id: str, cwd: Path) -> Path | None:
-    own = path_of(session_id, cwd)
+def _find(directory: Path, session_id: str, cwd: Path) -> Path | None:
+    own = path_of(directory, session_id, cwd)
     if own.exists():
         return own
-    return next(_projects().glob(f"*/{session_id}.jsonl"), None)
+    return next(directory.glob(f"projects/*/{session_id}.jsonl"), None)
 
 
 def _read(path: Path) -> dict[str, Line]:
