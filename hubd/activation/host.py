@@ -4,7 +4,15 @@ Only the surface; the hub implements it (plexus/host.py), and a test may impleme
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,6 +120,18 @@ class Host(Protocol):
 
     async def advise(self, topic: str, suggestion: str) -> None:
         """Tell the caller something to know that is no error: a guidance item, a warning."""
+
+    def when_delivered(self, callback: Callable[[bool], Awaitable[None]]) -> None:
+        """Run `callback` once the caller has everything that this call yields.
+
+        It runs exactly once, after the method has ended: with True when the kernel has taken
+        the bytes, the MCP response was sent, or the calling code has taken the items; with
+        False if the caller is gone, or the call fails or is cancelled before that. Over a
+        socket, the call ends after the callback.
+
+        Raises:
+            Internal: No call is running.
+        """
 
     async def confirm(
         self, message: str, *, default: bool | None = None, timeout_seconds: float = 30.0

@@ -6,7 +6,7 @@ an error item. Knows nothing of sockets: items go to a `Caller`.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
@@ -68,6 +68,9 @@ class Caller(Protocol):
     def post(self, item: Item) -> None:
         """Take one of the few last items of a call, without waiting."""
 
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        """Set the future when the items so far are with the peer; to False if the peer is gone."""
+
 
 class Call:
     """One running call."""
@@ -88,6 +91,8 @@ class Call:
         self.unawaited = ""
         # Set when `done` was sent: nothing may follow it.
         self.ended = False
+        # Callbacks of the plugin that wait until the caller has the items of this call.
+        self._when_delivered: list[Callable[[bool], Awaitable[None]]] = []
 
     async def run(self) -> None:
         """Run to the end. Whatever happens, the caller gets `done`, and nothing is raised.
@@ -96,6 +101,8 @@ class Call:
         """
         try:
             await self._run()
+            if self._when_delivered:
+                await self._await_delivery()
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -110,6 +117,14 @@ class Call:
             self.fail(ExecutionError(f"{type(error).__name__}: {error}"))
         else:
             self.finish()
+        finally:
+            if self._when_delivered:
+                # The call failed, so its caller can't rely on the items it got.
+                await self._tell_delivery(delivered=False)
+
+    def when_delivered(self, callback: Callable[[bool], Awaitable[None]]) -> None:
+        """As `Host.when_delivered`."""
+        self._when_delivered.append(callback)
 
     def _own_error(self, error: HubError) -> HubError:
         """Return the error for the caller of this call, and log it if it points to the log."""
@@ -189,6 +204,43 @@ class Call:
             raise Internal(f"{content_type}: {self.unawaited}")
         if count == 0 and not spec.streaming:
             raise Internal(f"{content_type} promises one event and yielded none")
+
+    async def _await_delivery(self) -> None:
+        """Wait until the caller has the items, then tell the plugin. `done` follows after it."""
+        handed_over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.caller.report_delivery(handed_over)
+        try:
+            await handed_over
+        finally:
+            # A client may take the items and disconnect at once: then both have happened.
+            delivered = handed_over.done() and not handed_over.cancelled() and handed_over.result()
+            problem = await self._tell_delivery(delivered=delivered)
+        if problem is not None:
+            raise problem
+
+    async def _tell_delivery(self, *, delivered: bool) -> HubError | None:
+        """Run the callbacks to their end, also if the call is cancelled meanwhile.
+
+        Returns:
+            What went wrong in them. It is logged, because the caller may be gone.
+        """
+        callbacks, self._when_delivered = self._when_delivered, []
+        work = asyncio.gather(*(call(delivered) for call in callbacks), return_exceptions=True)
+        try:
+            results = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait([work])
+            raise
+        problem: HubError | None = None
+        for error in results:
+            if isinstance(error, BaseException):
+                log.error("%s failed after its items were sent", self.method, exc_info=error)
+                problem = (
+                    error
+                    if isinstance(error, HubError)
+                    else ExecutionError(f"{type(error).__name__}: {error}")
+                )
+        return problem
 
     async def _send_info(self) -> None:
         from hubd import __version__

@@ -2,7 +2,15 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final, Protocol
@@ -182,6 +190,13 @@ class PlexusHost:
         if call is not None:
             await call.send(Guidance(call.stamp.metadata(), topic, suggestion, []))
 
+    def when_delivered(self, callback: Callable[[bool], Awaitable[None]]) -> None:
+        """As `Host.when_delivered`."""
+        call = current_call.get(None)
+        if call is None or call.ended:
+            raise Internal("when_delivered needs a running call")
+        call.when_delivered(callback)
+
     @must_await
     async def confirm(
         self, message: str, *, default: bool | None = None, timeout_seconds: float = 30.0
@@ -263,6 +278,8 @@ class _Pipe:
         self._items: asyncio.Queue[Item] = asyncio.Queue()
         # Room for one data item, so that a slow consumer holds the inner method back.
         self._room = asyncio.Semaphore(1)
+        # Set when the last data item is taken, if the inner method wants to know.
+        self._handed_over: asyncio.Future[bool] | None = None
 
     @property
     def context(self) -> Context:
@@ -291,11 +308,19 @@ class _Pipe:
     def post(self, item: Item) -> None:
         self._items.put_nowait(item)
 
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        if self._room.locked():
+            self._handed_over = handed_over
+        else:
+            handed_over.set_result(True)
+
     async def contents(self) -> AsyncIterator[dict[str, Any]]:
         advice = Guidance(b"", "", "", [])
         while not isinstance(item := await self._items.get(), Done):
             if isinstance(item, Data):
                 self._room.release()
+                if self._handed_over is not None and not self._handed_over.done():
+                    self._handed_over.set_result(True)
                 yield from_json(item.content)
             elif isinstance(item, Guidance):
                 advice = item

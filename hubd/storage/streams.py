@@ -292,20 +292,11 @@ def set_position(tx: Tx, stream: int, consumer: str, seq: int, now: int) -> None
     )
 
 
-def take(tx: Tx, stream: int, consumer: str, limit: int, now: int) -> Page:
-    """The next events of a consumer, which has read them from now on.
-
-    Raises:
-        CursorExpired: Some of them were removed.
-    """
-    start = position(tx, stream, consumer)
-    row = by_key(tx, stream)
-    if start < row.first_seq:
-        raise expired(row)
-    rows = tx.raw.execute(_EVENTS, (stream, start, limit)).fetchall()
-    found = page_of([EventRow._make(entry) for entry in rows], start)
-    set_position(tx, stream, consumer, found.next_seq, now)
-    return found
+def advance(tx: Tx, stream: int, consumer: str, seq: int, now: int) -> int:
+    """Move a consumer forward to `seq`, never back; returns its position."""
+    reached = max(position(tx, stream, consumer), seq)
+    set_position(tx, stream, consumer, reached, now)
+    return reached
 
 
 def page_of(found: Sequence[EventRow], start: int) -> Page:
@@ -331,6 +322,17 @@ async def position_of(db: Database, stream: int, consumer: str) -> int:
         "SELECT position FROM chat_consumers WHERE stream = ? AND name = ?", stream, consumer
     )
     return int(rows[0][0]) if rows else 0
+
+
+async def node_of(db: Database, stream: int, seq: int) -> bytes | None:
+    """The node of the event with a seq; None if there is no such event, or it was removed."""
+    rows = await db.fetch_rows(
+        "SELECT n.id FROM chat_events AS e JOIN arbor_nodes AS n ON n.key = e.key "
+        "WHERE e.stream = ? AND e.seq = ?",
+        stream,
+        seq,
+    )
+    return bytes(rows[0][0]) if rows else None
 
 
 async def ended_before(db: Database, moment: int, after: int = 0) -> list[StreamRow]:

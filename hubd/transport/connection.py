@@ -30,6 +30,9 @@ class FrameWriter(Protocol):
     async def drain(self) -> None:
         """Wait until less than `MAX_UNSENT_BYTES` are unsent, or the peer is gone."""
 
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        """Set the future when the kernel has taken all frames; to False if the peer is gone."""
+
 
 class Connection:
     """The calls of one client, over any framing."""
@@ -141,3 +144,6 @@ class _Subscriber:
 
     def post(self, item: Item) -> None:
         self._writer.write(jsonrpc.notification(self._subscription, item.encode()))
+
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        self._writer.report_delivery(handed_over)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from mcp.server import ServerRequestContext
 
+from hubd.transport.mcp_delivery import Delivery
 from hubd.transport.mcp_facts import FACTS, Facts
 from hubd.transport.mcp_progress import MAX_MESSAGE, Message, Meter, one_line
 from hubd.transport.mcp_results import Collected, printable
@@ -49,6 +50,8 @@ class Caller:
         # Set when the meter has news.
         self.stirred = asyncio.Event()
         self.allows = facts.allows
+        # Set when the result is with the client, if the method wants to know.
+        self.handed_over: asyncio.Future[bool] | None = None
 
     async def send(self, item: Item) -> None:
         if isinstance(item, Data):
@@ -72,6 +75,20 @@ class Caller:
             self.collected.error = item
         elif isinstance(item, Done):
             self.signals.put_nowait(item)
+
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        self.handed_over = handed_over
+        # The method has ended, so the result is complete; the call ends when it is sent.
+        self.signals.put_nowait(Done(b""))
+
+    def taken(self, delivery: Delivery | None = None) -> None:
+        """The result is complete: it goes out with this answer, or is with the hub's own code."""
+        if self.handed_over is None or self.handed_over.done():
+            return
+        if delivery is None:
+            self.handed_over.set_result(True)
+        else:
+            delivery.report_to(self.handed_over)
 
     def _note(self, message: Message, percentage: float | None = None) -> None:
         self.meter.note(message, percentage)

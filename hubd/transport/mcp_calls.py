@@ -28,7 +28,7 @@ from pydantic import ValidationError
 from hubd.errors import HubError, Overloaded, Unavailable
 from hubd.plexus.dispatch import Call
 from hubd.transport.clients import Clients
-from hubd.transport.mcp_caller import Caller, Ctx, Reporter
+from hubd.transport.mcp_caller import Caller, Ctx, Reporter, facts_of
 from hubd.transport.mcp_facts import Facts
 from hubd.transport.mcp_questions import answer_of, form_of
 from hubd.transport.mcp_results import Collected, tool_result
@@ -119,6 +119,7 @@ class ToolCalls:
             running.cancel("the client cancelled the call")
             caller.collected.discard()
             raise
+        caller.taken()
         return caller.collected
 
     def _start(self, path: str, arguments: Mapping[str, Any], caller: Caller) -> RunningCall | None:
@@ -182,6 +183,7 @@ class ToolCalls:
                 self._asking.add(asking)
                 asking.add_done_callback(self._asking.discard)
             await reporter.finish()
+            caller.taken(facts_of(ctx).delivery)
             return tool_result(caller.collected, text_only=run.tool.text_only)
         except BaseException:
             run.end("the client cancelled the call")

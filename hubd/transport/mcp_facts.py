@@ -4,10 +4,11 @@ Nothing of the SDK: both framings need it before that is there.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hubd.errors import InvalidParams
 from hubd.plexus.hub import Hub, did_you_mean
+from hubd.transport.mcp_delivery import Delivery
 from hubd.wire.context import Client, Context
 
 # How the process behind a connection says for which session it speaks.
@@ -24,6 +25,8 @@ class Facts:
     context: Context
     # The namespaces it is offered; None for all.
     profile: frozenset[str] | None = None
+    # Of the answer to the request that these facts came with.
+    delivery: Delivery = field(default_factory=Delivery, compare=False)
 
     def allows(self, namespace: str, method: str = "") -> bool:
         """Whether it may use a method; without one, whatever else the plugin there offers.

@@ -18,6 +18,7 @@ from pydantic_core import from_json
 
 from hubd.errors import InvalidParams, Unavailable
 from hubd.transport.gate import Gate, Refusal
+from hubd.transport.mcp_delivery import CONNECTION, Delivery, Flushable
 from hubd.transport.mcp_facts import FACTS, SESSION_HEADER, Facts, check_profile, read_profile
 from hubd.transport.mcp_lazy import LazyMcp
 from hubd.wire import jsonrpc
@@ -34,6 +35,8 @@ PATH: Final = "/mcp"
 # One message of a client, and how long it may take to send it.
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 BODY_SECONDS: Final = 60.0
+# What the result of a request has in a stream of messages, and no notification has.
+RESULT: Final = b'"result":'
 # At the end: how long answers to calls that were just ended may take to be written.
 ANSWER_SECONDS: Final = 0.3
 # What the end of the web server takes, when clients do not read.
@@ -116,7 +119,7 @@ class _App:
             await _refuse_message(jsonrpc.PARSE_ERROR, f"this is no JSON: {problem}", send)
         else:
             try:
-                scope[FACTS] = self._facts(headers, scope["query_string"])
+                facts = scope[FACTS] = self._facts(headers, scope["query_string"])
                 server = await self._lazy.server()
             except InvalidParams as error:
                 reason = f"{error.message}. {error.suggestion}"
@@ -127,7 +130,12 @@ class _App:
                 return
             if "tools/call" in headers.get_all("Mcp-Method"):
                 await server.know_tools()
-            await server.sessions.handle_request(scope, _after(body, receive), send)
+            answer = _Answer(send, scope["state"][CONNECTION], facts.delivery)
+            try:
+                await server.sessions.handle_request(scope, _after(body, receive), answer.send)
+                await answer.finish()
+            finally:
+                facts.delivery.settle(sent=False)
 
     def _refusal(self, path: str, headers: "_Headers") -> Refusal | None:
         """Why a request is not even read to its end, if there is a reason."""
@@ -210,6 +218,36 @@ def _after(body: bytes, receive: Receive) -> Receive:
         return first.pop() if first else await receive()
 
     return replay
+
+
+class _Answer:
+    """The answer to one request on its way out; reports when it is with the kernel."""
+
+    def __init__(self, send: Send, connection: Flushable, delivery: Delivery) -> None:
+        self._send = send
+        self._connection = connection
+        self._delivery = delivery
+        # Set when the result was written while the client was connected.
+        self._written = False
+
+    async def send(self, message: Message) -> None:
+        """As ASGI's `send`."""
+        await self._send(message)
+        if message["type"] != "http.response.body":
+            return
+        is_last = not message.get("more_body", False)
+        if not is_last and RESULT not in message.get("body", b""):
+            return
+        self._written = self._written or not self._connection.is_lost
+        if self._connection.has_sent_all:
+            self._delivery.settle(sent=True)
+        elif not is_last:
+            # After the last part the client may leave, and whoever sends is cancelled then.
+            self._delivery.settle(sent=await self._connection.flushed())
+
+    async def finish(self) -> None:
+        """Nothing more will be written."""
+        self._delivery.settle(sent=self._written and await self._connection.flushed())
 
 
 async def _refuse(refusal: Refusal, send: Send) -> None:

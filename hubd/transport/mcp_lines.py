@@ -3,7 +3,8 @@
 import asyncio
 import json
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import Any, Final
 
 import anyio
@@ -23,6 +24,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
+from hubd.transport.mcp_delivery import Delivery
 from hubd.transport.mcp_facts import Facts
 from hubd.wire.bridge import END
 
@@ -61,6 +63,8 @@ async def serve_lines(
     inbound, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     answers, outbound = anyio.create_memory_object_stream[SessionMessage](0)
     client = _Client(facts, reader, writer, max_bytes)
+    # An answer counts as sent when the kernel has taken all of it: then `drain` returns.
+    writer.transport.set_write_buffer_limits(high=0)
     try:
         async with inbound, messages, answers, outbound, anyio.create_task_group() as tasks:
             tasks.start_soon(client.take, inbound, answers.clone())
@@ -72,6 +76,8 @@ async def serve_lines(
             writer.write(END)
     except* (ConnectionError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass  # the client is gone
+    finally:
+        client.forget_deliveries()
 
 
 class _Client:
@@ -94,6 +100,8 @@ class _Client:
         self._max_bytes = max_bytes
         # Answers to come, by the ids of the requests; a client may use one twice.
         self._owed: Counter[RequestId] = Counter()
+        # Whether those answers were written; of several with one id in the order they came.
+        self._deliveries: defaultdict[RequestId, list[Delivery]] = defaultdict(list)
         self._settled = asyncio.Event()
         self._settled.set()
 
@@ -127,7 +135,14 @@ class _Client:
             self._writer.write(line.encode() + b"\n")
             await self._writer.drain()
             if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
-                self._settle(answer.message.id)
+                self._settle(answer.message.id, sent=True)
+
+    def forget_deliveries(self) -> None:
+        """The client is gone; what it has not got it will not get."""
+        for deliveries in self._deliveries.values():
+            for delivery in deliveries:
+                delivery.settle(sent=False)
+        self._deliveries.clear()
 
     async def _next(self, answers: MemoryObjectSendStream[SessionMessage]) -> bytes:
         """The next line that is not empty; nothing when the client has hung up."""
@@ -142,22 +157,28 @@ class _Client:
                 return line.strip()
 
     def _expect(self, message: JSONRPCMessage) -> ServerMessageMetadata:
-        metadata = ServerMessageMetadata(request_context=self._facts)
+        facts = replace(self._facts, delivery=Delivery())
+        metadata = ServerMessageMetadata(request_context=facts)
         if isinstance(message, JSONRPCRequest) and message.method not in _ENDLESS:
             request_id = message.id
             self._owed[request_id] += 1
+            self._deliveries[request_id].append(facts.delivery)
             self._settled.clear()
 
             async def unanswered() -> None:
-                self._settle(request_id)
+                self._settle(request_id, sent=False)
 
             # One that the client has cancelled gets no answer.
             metadata.on_request_unanswered = unanswered
         return metadata
 
-    def _settle(self, request_id: RequestId | None) -> None:
+    def _settle(self, request_id: RequestId | None, *, sent: bool) -> None:
         if request_id is not None and self._owed[request_id] > 0:
             self._owed[request_id] -= 1
+            deliveries = self._deliveries[request_id]
+            deliveries.pop(0).settle(sent=sent)
+            if not deliveries:
+                del self._deliveries[request_id]
         self._owed += Counter()  # forgets those that are zero
         if not self._owed:
             self._settled.set()

@@ -17,6 +17,8 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from hubd.transport.mcp_delivery import CONNECTION
+
 # The head of a request, and how long a client may take to send it.
 MAX_HEAD_BYTES: Final = 64 * 1024
 HEAD_SECONDS: Final = 10.0
@@ -53,7 +55,7 @@ class WebServer:
     async def start(self, listener: socket.socket) -> None:
         """Accept connections."""
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: _Connection(self._config, self._state, {}),
+            lambda: _Connection(self._config, self._state),
             sock=listener,
             backlog=MAX_CONNECTIONS,
         )
@@ -75,7 +77,8 @@ class WebServer:
         """Let answers under way finish for a moment, then hang up. Bounded."""
         await self.answered(GRACE_SECONDS)
         for connection in list(self._state.connections):
-            connection.transport.abort()
+            assert isinstance(connection, _Connection)
+            connection.abort()
         # Whoever answers learns that its client is gone and ends by itself.
         await self.answered(ABORT_SECONDS)
         for task in self._state.tasks:
@@ -108,6 +111,13 @@ class _Connection(H11Protocol):
 
     server_state: _State
 
+    def __init__(self, config: Config, state: _State) -> None:
+        # Requests find their connection in the state of their scope.
+        super().__init__(config, state, {CONNECTION: self})
+        # Set if the connection ends before all that was written is sent.
+        self._failed = False
+        self._lost = asyncio.Event()
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         # Set while a head is awaited, or the rest of a body that nobody wants.
@@ -122,7 +132,9 @@ class _Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
         self.server_state.waiting.pop(self, None)
+        self._failed = self._failed or exc is not None
         super().connection_lost(exc)
+        self._lost.set()
 
     def data_received(self, data: bytes) -> None:
         if not self._busy:
@@ -145,6 +157,32 @@ class _Connection(H11Protocol):
         else:
             # It has had an answer, or part of one.
             self.transport.abort()
+
+    def abort(self) -> None:
+        """Close at once; what is unsent is dropped."""
+        self._failed = True
+        self.transport.abort()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the client is gone."""
+        return self._lost.is_set()
+
+    @property
+    def has_sent_all(self) -> bool:
+        """Whether the kernel has all that was written, and the connection stays open."""
+        return not self.transport.is_closing() and not self.transport.get_write_buffer_size()
+
+    async def flushed(self) -> bool:
+        """Wait until the kernel has all that was written; False if it can't be sent."""
+        if self.transport.get_write_buffer_size():
+            self.transport.set_write_buffer_limits(high=0)
+            await self.flow.drain()
+            self.transport.set_write_buffer_limits()
+        if self.transport.is_closing():
+            # After the answer, as was agreed, or because a write has failed.
+            await self._lost.wait()
+        return not self._failed
 
     def take_no_more(self) -> None:
         """Close, if need be after the request that is being answered."""

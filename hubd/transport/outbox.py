@@ -29,12 +29,18 @@ class Outbox:
         # Set once the peer is gone; from then on everything is dropped.
         self._closed = False
         self._waiters: list[asyncio.Future[None]] = []
+        # Set when everything is with the kernel; while there is one, any unsent byte pauses.
+        self._deliveries: list[asyncio.Future[bool]] = []
+        # Set when a frame was dropped, because the peer is leaving.
+        self._dropped = False
 
     def write(self, frame: bytes) -> None:
         """Queue a frame."""
         if self._closed:
             return
-        self.write_framed(self._enframe(frame))
+        framed = self._enframe(frame)
+        self._dropped = self._dropped or not framed
+        self.write_framed(framed)
 
     def write_framed(self, data: bytes) -> None:
         """Queue bytes of the framing itself."""
@@ -66,6 +72,21 @@ class Outbox:
             self._waiters.append(waiter)
             await waiter
 
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        """Set the future when the kernel has taken all that was written.
+
+        It is False if the peer is gone or leaves before that.
+        """
+        self.flush()
+        if self._closed or self._dropped or self._transport.is_closing():
+            # A failed write closes the transport and leaves nothing unsent.
+            handed_over.set_result(False)
+        elif self._transport.get_write_buffer_size() == 0:
+            handed_over.set_result(True)
+        else:
+            self._deliveries.append(handed_over)
+            self._transport.set_write_buffer_limits(high=0)
+
     def pause(self) -> None:
         """The transport's buffer is full."""
         self._paused = True
@@ -74,13 +95,23 @@ class Outbox:
         """There is room again."""
         self._paused = False
         self._transport.resume_reading()
+        if self._deliveries:
+            self._transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
+            self._settle_deliveries(delivered=True)
         self._wake()
 
     def close(self) -> None:
         """The peer is gone."""
         self._closed = True
         self._pending.clear()
+        self._settle_deliveries(delivered=False)
         self._wake()
+
+    def _settle_deliveries(self, *, delivered: bool) -> None:
+        for handed_over in self._deliveries:
+            if not handed_over.done():
+                handed_over.set_result(delivered)
+        self._deliveries.clear()
 
     def _wake(self) -> None:
         for waiter in self._waiters:

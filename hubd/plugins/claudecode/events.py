@@ -127,7 +127,10 @@ class Polled(Event, tag="ok"):
     events: list[EventRecord]
     pending_approvals: list[dict[str, Any]]
     read_position: int = Field(description="The next seq")
-    cursor: str | None = Field(description="The node of the last event returned, else the given")
+    cursor: str | None = Field(
+        description="The node of the last event returned; if there is none, the given node or "
+        "the one that the consumer has reached"
+    )
     total_events: int
     has_more: bool
 

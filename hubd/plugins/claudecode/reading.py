@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
@@ -22,8 +23,8 @@ from hubd.plugins.claudecode.base import (
 )
 from hubd.plugins.claudecode.handles import VERSION
 from hubd.plugins.claudecode.live import Shown
+from hubd.plugins.claudecode.turns import Turns
 from hubd.storage import ids, streams
-from hubd.storage.database import Tx
 from hubd.storage.streams import OPEN, EventRow, Page, StreamRow
 from hubd.storage.tail import Tails
 
@@ -47,6 +48,7 @@ class Reading(ClaudeBase, version=VERSION):
     def __init__(self) -> None:
         super().__init__()
         self._tails = Tails(self._durable)
+        self._turns = Turns()
 
     @method(streaming=False, one_of=STREAM, completes=LIST_NAMES)
     async def poll(
@@ -60,37 +62,51 @@ class Reading(ClaudeBase, version=VERSION):
         limit: Limit = 100,
         wait_ms: Annotated[int, Field(ge=0, le=MAX_WAIT_MS)] = 0,
         auto_ack: bool = True,
+        ack: Annotated[int, Field(ge=0)] | None = None,
     ) -> AsyncIterator[events.Polled | Encoded]:
-        """Read events of a chat: from a seq, behind a node, or from where a consumer stands.
+        """Read a page of chat events after a sequence number, a node, or a consumer's position.
+
+        With auto_ack, the consumer's position moves once the page was handed to the client's
+        connection. A crash of the hub may repeat a page and never skips one; a client that dies
+        before it reads loses the page. To lose nothing, give the last seq that was processed as
+        `ack` with the next poll.
 
         Args:
             stream_id: The stream.
-            session_id: The newest stream of this session.
+            session_id: The session whose newest stream is read.
             name: The same, by the session's name.
-            from_seq: The first seq wanted; nothing is remembered.
-            cursor: A node; events behind it are wanted.
-            consumer: A name under which the hub remembers what was read; `default` unless one of
-                the other two is given.
-            limit: How many events at most.
-            wait_ms: How long to wait if there is none yet.
-            auto_ack: Remember the position when the poll returns; else only by consumers_ack.
+            from_seq: The first seq to return. The hub stores no position.
+            cursor: A node id; the events after it are returned.
+            consumer: A named position that the hub stores; `default` if no position is given.
+            limit: The maximum number of events.
+            wait_ms: Milliseconds to wait if there is no event yet.
+            auto_ack: Move the consumer's position when the page was sent. If false, only `ack`
+                and consumers_ack move it.
+            ack: Acknowledge all events through this seq for the consumer, then return the events
+                that follow. Implies auto_ack=false for this call.
         """
         given = [entry for entry in (from_seq, cursor, consumer) if entry is not None]
         if len(given) > 1:
             raise InvalidParams("give one of from_seq, cursor and consumer")
         stream = await self.stream_named(stream_id, session_id, name)
         if given and consumer is None:
+            if ack is not None:
+                raise InvalidParams("ack needs a consumer, not from_seq or cursor")
             start = from_seq or 0
             if cursor is not None:
                 start = await streams.seq_of(self.db, stream, cursor.bytes) + 1
-            found = await self._when_there(
-                stream, lambda: self._from(stream, start, limit), wait_ms
-            )
+            page = await self._when_there(stream, lambda: self._from(stream, start, limit), wait_ms)
+            last = cursor.bytes if cursor else None
         else:
             reader = consumer or streams.DEFAULT_CONSUMER
-            read = self._take if auto_ack else self._peek
-            found = await self._when_there(stream, lambda: read(stream, reader, limit), wait_ms)
-        yield await self._answer(stream, *found, cursor)
+            if ack is not None:
+                await self._acknowledge(stream, reader, ack)
+            read = self._take if auto_ack and ack is None else self._peek
+            page = await self._when_there(stream, lambda: read(stream, reader, limit), wait_ms)
+            last = None
+            if not page.events and page.next_seq:
+                last = await streams.node_of(self.db, stream.key, page.next_seq - 1)
+        yield await self._answer(stream, *page, last)
 
     @method(read_only=True, render="chat", one_of=STREAM, completes=LIST_NAMES)
     async def follow(
@@ -155,26 +171,17 @@ class Reading(ClaudeBase, version=VERSION):
         session_id: SessionId | None = None,
         name: Name | None = None,
     ) -> AsyncIterator[events.ConsumerMoved]:
-        """A consumer is done with an event and all before it.
+        """Acknowledge an event and all before it for a consumer.
 
         Args:
-            consumer: Which one.
-            seq: The last event it is done with.
+            consumer: The consumer's name.
+            seq: The last event that was processed.
             stream_id: The stream.
-            session_id: The newest stream of this session.
+            session_id: The session whose newest stream is meant.
             name: The same, by the session's name.
         """
         stream = await self.stream_named(stream_id, session_id, name)
-        if seq >= stream.next_seq:
-            raise InvalidParams(f"there is no event {seq} yet; the last is {stream.next_seq - 1}")
-
-        def acknowledge(tx: Tx) -> int:
-            # Never back: that would be a reset.
-            position = max(streams.position(tx, stream.key, consumer), seq + 1)
-            streams.set_position(tx, stream.key, consumer, position, now())
-            return position
-
-        position = await self.db.transaction(acknowledge)
+        position = await self._acknowledge(stream, consumer, seq)
         yield events.ConsumerMoved(
             stream_id=ids.text(stream.id), consumer=consumer, position=position
         )
@@ -199,9 +206,10 @@ class Reading(ClaudeBase, version=VERSION):
         """
         stream = await self.stream_named(stream_id, session_id, name)
         position = min(seq, stream.next_seq)
-        await self.db.transaction(
-            lambda tx: streams.set_position(tx, stream.key, consumer, position, now())
-        )
+        async with self._turns.taken(stream.key, consumer):
+            await self.db.transaction(
+                lambda tx: streams.set_position(tx, stream.key, consumer, position, now())
+            )
         yield events.ConsumerMoved(
             stream_id=ids.text(stream.id), consumer=consumer, position=position
         )
@@ -223,9 +231,11 @@ class Reading(ClaudeBase, version=VERSION):
             name: The same, by the session's name.
         """
         stream = await self.stream_named(stream_id, session_id, name)
-        if not await self.db.transaction(lambda tx: streams.forget(tx, stream.key, consumer)):
-            known = [entry.name for entry in await streams.consumers(self.db, stream.key)]
-            raise NotFound(f"no consumer '{consumer}' of this stream", available=known)
+        async with self._turns.taken(stream.key, consumer):
+            deleted = await self.db.transaction(lambda tx: streams.forget(tx, stream.key, consumer))
+        if not deleted:
+            names = [entry.name for entry in await streams.consumers(self.db, stream.key)]
+            raise NotFound(f"this stream has no consumer '{consumer}'", available=names)
         yield events.ConsumerDeleted(stream_id=ids.text(stream.id), consumer=consumer)
 
     async def followed(
@@ -292,15 +302,15 @@ class Reading(ClaudeBase, version=VERSION):
                 changed.clear()
                 # Looked at before the events: what has ended by then has all of them.
                 current = await streams.reread(self.db, stream.key)
-                found = await read()
-                if found.events or not wait_ms or current.status not in OPEN:
-                    return found
+                page = await read()
+                if page.events or not wait_ms or current.status not in OPEN:
+                    return page
                 try:
-                    # Only waiting may be cut short: reading moves consumers.
+                    # Only waiting may be cut short: reading may reserve a page for its consumer.
                     async with asyncio.timeout_at(deadline):
                         await changed.wait()
                 except TimeoutError:
-                    return found
+                    return page
 
     async def _from(self, stream: StreamRow, start: int, limit: int) -> Page:
         """Events from a position on."""
@@ -314,22 +324,49 @@ class Reading(ClaudeBase, version=VERSION):
         return await self._from(stream, start, limit)
 
     async def _take(self, stream: StreamRow, consumer: str, limit: int) -> Page:
-        """As `_peek`, and it moves on."""
-        found = await self._peek(stream, consumer, 1)
-        # Who is known and up to date costs no transaction. In one, two polls of the same
-        # consumer follow each other, so that no event is returned to both.
-        if not found.events and found.next_seq:
-            return found
+        """As `_peek`; the consumer moves behind the page when the page was delivered.
+
+        Until then no other poll of the consumer is answered, so that no event goes to both.
+        """
+        await self._turns.acquire(stream.key, consumer)
+        is_under_way = False
+        try:
+            page = await self._peek(stream, consumer, limit)
+            if page.events:
+                self.host.when_delivered(partial(self._move, stream.key, consumer, page.next_seq))
+                is_under_way = True
+        finally:
+            if not is_under_way:
+                self._turns.release(stream.key, consumer)
+        return page
+
+    async def _move(self, stream: int, consumer: str, position: int, delivered: bool) -> None:
+        """End the delivery of a page; if it succeeded, the consumer moves to `position`."""
+        try:
+            if delivered:
+                await self.db.transaction(
+                    lambda tx: streams.advance(tx, stream, consumer, position, now())
+                )
+        finally:
+            self._turns.release(stream, consumer)
+
+    async def _acknowledge(self, stream: StreamRow, consumer: str, seq: int) -> int:
+        """Move a consumer behind an event, never back; returns its position."""
+        if seq >= stream.next_seq:
+            raise InvalidParams(f"there is no event {seq} yet; the last is {stream.next_seq - 1}")
+        position = await streams.position_of(self.db, stream.key, consumer)
+        if position > seq:
+            return position
         return await self.db.transaction(
-            lambda tx: streams.take(tx, stream.key, consumer, limit, now())
+            lambda tx: streams.advance(tx, stream.key, consumer, seq + 1, now())
         )
 
     async def _answer(
-        self, stream: StreamRow, page: Sequence[EventRow], position: int, cursor: UUID | None
+        self, stream: StreamRow, page: Sequence[EventRow], position: int, cursor: bytes | None
     ) -> Encoded:
         # Looked at after the events: who hears of the end has all events, or hears of more.
         current = await streams.reread(self.db, stream.key)
-        last = ids.text(page[-1].node_id) if page else str(cursor) if cursor else None
+        last = page[-1].node_id if page else cursor
         head: dict[str, Any] = {
             "type": "ok",
             "stream_id": ids.text(stream.id),
@@ -339,7 +376,7 @@ class Reading(ClaudeBase, version=VERSION):
         tail: dict[str, Any] = {
             "pending_approvals": [],
             "read_position": position,
-            "cursor": last,
+            "cursor": ids.text(last) if last else None,
             "total_events": current.next_seq,
             "has_more": current.next_seq > position,
         }

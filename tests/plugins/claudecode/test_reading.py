@@ -11,12 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
+from hubd.plugins.claudecode import turns
 from hubd.plugins.claudecode.activation import ClaudeCode
 from hubd.storage import ids, streams
 from tests.fakes.agent_process import agent_environment
 from tests.plugins.claudecode.driven import NOW, DrivenChat, begin_chat, claude_hub, in_a_hub
-from tests.support import PATIENCE_SECONDS, Daemon, LineClient, call_error, call_events
+from tests.support import (
+    PATIENCE_SECONDS,
+    Collector,
+    Daemon,
+    LineClient,
+    call_error,
+    call_events,
+)
 
 Json = dict[str, Any]
 # Longer than any test takes: whoever waits is woken, or the test has found a hang.
@@ -278,6 +287,110 @@ async def test_without_auto_ack_a_consumer_moves_only_when_it_says_so(
     assert await consumers(hub) == {"c": (2, 8)}
     error = await call_error(hub, "claudecode.consumers_ack", **ack, seq=10)
     assert error["code"] == "invalid_params"
+
+
+async def test_a_poll_with_ack_acknowledges_and_returns_what_follows(
+    hub: Hub, chat: DrivenChat
+) -> None:
+    page = await poll(hub, consumer="c", limit=3, auto_ack=False)
+    for _ in range(2):
+        # Nothing moves by itself, whatever auto_ack says.
+        page = await poll(hub, consumer="c", limit=3, ack=2, auto_ack=True)
+        assert (seqs(page), page["read_position"]) == ([3, 4, 5], 6)
+        assert await consumers(hub) == {"c": (3, 7)}
+    assert seqs(await poll(hub, consumer="c", ack=5)) == [6, 7, 8, 9]
+    # What was acknowledged stays so.
+    assert seqs(await poll(hub, consumer="c", ack=0, limit=1)) == [6]
+    page = await poll(hub, consumer="c", ack=9)
+    assert (seqs(page), page["has_more"]) == ([], False)
+    # Without a consumer's name it is that of the default one.
+    assert seqs(await poll(hub, ack=7)) == [8, 9]
+    assert await consumers(hub) == {"c": (10, 0), "default": (8, 2)}
+
+
+async def test_an_ack_that_makes_no_sense_is_refused(hub: Hub, chat: DrivenChat) -> None:
+    cursor = (await poll(hub, from_seq=0))["cursor"]
+    for wrong in (
+        {"ack": 10},
+        {"ack": -1},
+        {"from_seq": 0, "ack": 1},
+        {"cursor": cursor, "ack": 1},
+    ):
+        error = await call_error(hub, "claudecode.poll", name="s", **wrong)
+        assert error["code"] == "invalid_params", wrong
+    assert await consumers(hub) == {}
+
+
+async def test_a_consumer_without_news_gets_the_cursor_it_has_reached(
+    hub: Hub, chat: DrivenChat
+) -> None:
+    last = (await poll(hub, consumer="c"))["cursor"]
+    assert last
+    for options in ({}, {"auto_ack": False}, {"ack": 9}, {"wait_ms": 1}):
+        page = await poll(hub, consumer="c", **options)
+        assert (page["events"], page["cursor"], page["read_position"]) == ([], last, 10)
+    await call_events(hub, "claudecode.consumers_reset", name="s", consumer="c", seq=99)
+    assert (await poll(hub, consumer="c"))["cursor"] == last
+
+
+class Unread(Collector):
+    """A client that does not read, until it is gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        self.handed_over = handed_over
+        self.asked.set()
+
+
+async def test_a_page_under_way_makes_other_polls_of_its_consumer_wait(
+    hub: Hub, chat: DrivenChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Unread()
+    params = {"name": "s", "consumer": "c", "limit": 3}
+    unread = asyncio.create_task(Call(hub, "claudecode.poll", params, client).run())
+    await client.asked.wait()
+    assert seqs(client.items[0]["content"]) == [0, 1, 2]
+    second = asyncio.create_task(poll(hub, consumer="c", limit=3))
+    reset = asyncio.create_task(
+        call_events(hub, "claudecode.consumers_reset", name="s", consumer="d", seq=1)
+    )
+    # Other consumers do not wait.
+    assert seqs(await poll(hub, consumer="e", limit=1)) == [0]
+    await reset
+    assert not second.done()
+    client.handed_over.set_result(True)
+    await unread
+    assert seqs(await second) == [3, 4, 5]
+    assert not chat.plugin._turns._turns
+
+    # A client that never reads blocks nothing for ever.
+    client = Unread()
+    unread = asyncio.create_task(Call(hub, "claudecode.poll", params, client).run())
+    await client.asked.wait()
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0.001)
+    for method, more in (("poll", {}), ("consumers_reset", {}), ("consumers_delete", {})):
+        error = await call_error(hub, f"claudecode.{method}", name="s", consumer="c", **more)
+        assert error["code"] == "conflict", method
+        assert "has not read its page" in error["message"]
+    monkeypatch.undo()
+    client.handed_over.set_result(False)
+    await unread
+    assert seqs(await poll(hub, consumer="c")) == [6, 7, 8, 9]
+    assert not chat.plugin._turns._turns
+
+
+async def test_an_acknowledgement_during_a_delivery_is_kept(hub: Hub, chat: DrivenChat) -> None:
+    client = Unread()
+    params = {"name": "s", "consumer": "c", "limit": 3}
+    unread = asyncio.create_task(Call(hub, "claudecode.poll", params, client).run())
+    await client.asked.wait()
+    await call_events(hub, "claudecode.consumers_ack", name="s", consumer="c", seq=7)
+    client.handed_over.set_result(True)
+    await unread
+    assert await consumers(hub) == {"c": (8, 2)}
 
 
 async def test_consumers_are_reset_and_forgotten(hub: Hub, chat: DrivenChat) -> None:

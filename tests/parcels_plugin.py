@@ -1,0 +1,70 @@
+"""A plugin that wants to know whether its events were delivered."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from hubd.activation import Activation, Event, Unavailable, method
+from tests.support import PATIENCE_SECONDS
+
+
+class Parcel(Event):
+    text: str
+
+
+class Parcels(Activation, namespace="parcels", version="1.0.0"):
+    """Sends texts and keeps the receipts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started = asyncio.Event()
+        self.may_send = asyncio.Event()
+        self.may_send.set()
+        # One entry per call, when it is known.
+        self.receipts: asyncio.Queue[bool] = asyncio.Queue()
+
+    async def receipt(self) -> bool:
+        """Return the next receipt."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await self.receipts.get()
+
+    @method(streaming=False)
+    async def send(self, size: int = 1) -> AsyncIterator[Parcel]:
+        """Send a text of some size, when the test allows it."""
+        self.host.when_delivered(self.receipts.put)
+        self.started.set()
+        await self.may_send.wait()
+        yield Parcel(text="x" * size)
+
+    @method
+    async def send_two(self) -> AsyncIterator[Parcel]:
+        """Send two texts."""
+        self.host.when_delivered(self.receipts.put)
+        yield Parcel(text="first")
+        yield Parcel(text="second")
+
+    @method
+    async def send_and_fail(self) -> AsyncIterator[Parcel]:
+        """Send a text and fail."""
+        self.host.when_delivered(self.receipts.put)
+        yield Parcel(text="x")
+        raise Unavailable("no more")
+
+    @method(streaming=False)
+    async def lose_the_receipt(self) -> AsyncIterator[Parcel]:
+        """Send a text; storing the receipt fails."""
+
+        async def store(delivered: bool) -> None:
+            raise Unavailable(f"the disk is full: {delivered}")
+
+        self.host.when_delivered(store)
+        yield Parcel(text="x")
+
+    @method
+    async def forward(self, of: str, limit: int = 10) -> AsyncIterator[Parcel]:
+        """Send some of what another method sends."""
+        async with self.host.call(of) as events:
+            async for event in events:
+                limit -= 1
+                yield Parcel(text=event["text"])
+                if not limit:
+                    break
