@@ -188,9 +188,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from hubd.progress import Progress
     from hubd.storage.maintenance import check
 
-    return _report(check(Path(_paths(arguments).database)), arguments)
+    with Progress("check") as progress:
+        findings = check(Path(_paths(arguments).database), report=progress.report)
+    return _report(findings, arguments)
 
 
 def _report(findings: Sequence[object], arguments: argparse.Namespace) -> int:
@@ -204,10 +207,12 @@ def _report(findings: Sequence[object], arguments: argparse.Namespace) -> int:
 
 
 def _backup(arguments: argparse.Namespace) -> int:
+    from hubd.progress import Progress
     from hubd.storage.maintenance import backup
 
-    source = Path(_paths(arguments).database)
-    size = backup(source, Path(arguments.file), force=arguments.force)
+    source, target = Path(_paths(arguments).database), Path(arguments.file)
+    with Progress("backup") as progress:
+        size = backup(source, target, force=arguments.force, report=progress.report)
     _say(f"hubd: wrote {arguments.file} ({size:,} bytes)")
     return 0
 
