@@ -182,7 +182,8 @@ async def test_commits_are_durable_and_the_files_private(db: Database) -> None:
     assert await db.transaction(lambda tx: tx.fetch_one("PRAGMA synchronous")) == {"synchronous": 2}
     assert await db.fetch_one("PRAGMA journal_mode") == {"journal_mode": "wal"}
     files = sorted(db.path.parent.iterdir())
-    assert [file.name for file in files] == ["hub.db", "hub.db-shm", "hub.db-wal"]
+    names = ["hub.db", "hub.db-shm", "hub.db-wal", "hub.db.created"]
+    assert [file.name for file in files] == names
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
