@@ -1,5 +1,6 @@
 """One daemon per home: the lock that makes sure, and the record of the one that runs."""
 
+import errno
 import fcntl
 import json
 import os
@@ -19,6 +20,8 @@ LOCK_TRIES: Final = 25
 LOCK_PAUSE_SECONDS: Final = 0.02
 # Files that get their name once they are complete; until then the name ends with a pid.
 _WRITTEN_AS_A_WHOLE: Final = ("token", "schemas")
+# How a file system says that it has no locks on directories.
+_NO_DIRECTORY_LOCKS: Final = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 # Linux's struct ucred: pid, uid, gid.
 _UCRED: Final = struct.Struct("3i")
 
@@ -67,14 +70,19 @@ def exclusive(paths: Paths) -> Iterator[None]:
     """Own the home while the block runs. The system releases it if the process dies.
 
     The lock is on the directory of the database: unlike a lock file, it can't be removed without
-    removing the database too. The lock file excludes version 0.1.0, which knows only that one.
+    removing the database too. The lock file is for file systems without locks on directories
+    (NFS), and excludes version 0.1.0, which uses only that one.
 
     Raises:
         AlreadyRunning: Another daemon owns it.
     """
     directory = os.open(paths.data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _lock(directory, paths)
+        try:
+            _lock(directory, paths)
+        except OSError as error:
+            if error.errno not in _NO_DIRECTORY_LOCKS:
+                raise
         file = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _lock(file, paths)
@@ -112,14 +120,20 @@ def remove_leftovers(paths: Paths) -> None:
 
 def is_locked(paths: Paths) -> bool:
     """Whether a daemon owns the home."""
+    return any(map(_is_locked, (paths.data, paths.lock)))
+
+
+def _is_locked(path: str) -> bool:
     try:
-        descriptor = os.open(paths.data, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
+    except OSError:
+        return False  # this file system has no such locks
     else:
         return False
     finally:
@@ -127,20 +141,24 @@ def is_locked(paths: Paths) -> bool:
 
 
 def owner(paths: Paths) -> int | None:
-    """Return the pid of the daemon that owns the home, without its record if need be."""
+    """Return the pid of the daemon that owns the home; None if it is free or can't be found.
+
+    The record comes second, because it may be damaged or replaced.
+    """
     if not is_locked(paths):
         return None
+    holder = _lock_holder(paths.data) or _lock_holder(paths.lock)
+    if holder is not None:
+        return holder
     pid = (read_record(paths) or {}).get("pid")
-    if isinstance(pid, int) and pid > 0:
-        return pid
-    return _lock_holder(paths.data) or _listener(paths.socket)
+    return pid if isinstance(pid, int) and pid > 0 else _listener(paths.socket)
 
 
-def _lock_holder(directory: str) -> int | None:
-    """Return the process that has locked a directory, where the system lists locks."""
+def _lock_holder(path: str) -> int | None:
+    """Return the process that has locked a file or directory, where the system lists locks."""
     try:
         locks = Path("/proc/locks").read_text().splitlines()
-        wanted = Path(directory).stat()
+        wanted = Path(path).stat()
     except OSError:
         return None
     # "1: FLOCK  ADVISORY  WRITE 4711 00:2d:9042 0 EOF"
