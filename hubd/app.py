@@ -2,7 +2,7 @@
 
 Start: directories, lock, log, token, ports, database, plugins, Unix sockets, record, TCP.
 Stop: the same backwards. Every wait on the way down is bounded, and a watchdog ends the process
-should a plugin hold up the event loop itself.
+if a plugin blocks the event loop or the whole interpreter.
 """
 
 import asyncio
@@ -15,27 +15,30 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import AsyncExitStack, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
-from hubd import __version__, instance, log, token
+from hubd import __version__, instance, log, token, watchdog
 from hubd.activation.described import DESCRIBED
 from hubd.activation.settings import read_settings
 from hubd.captured_output import captured_output, send_descriptors_to_log
 from hubd.config import Settings, read_file
-from hubd.errors import InvalidParams, StartupFailed
+from hubd.errors import DatabaseUnusable, InvalidParams, StartupFailed
+from hubd.home_watch import HomeWatch
+from hubd.launch import LOADING
 from hubd.plexus.builtin import build_hub
-from hubd.plexus.discovery import BUILT_IN_NAMES, sources
+from hubd.plexus.discovery import BUILT_IN_NAMES, Source, sources
 from hubd.plexus.host import PlexusHost
-from hubd.plexus.hub import Hub
+from hubd.plexus.hub import RESERVED, Hub, did_you_mean
 from hubd.plexus.lifecycle import plugins
 from hubd.plexus.unawaited import warnings_in_log
 from hubd.storage.database import Database
+from hubd.storage.maintenance import remove_unfinished_copies
 from hubd.transport.clients import Clients
 from hubd.transport.gate import Gate
 from hubd.transport.mcp_facts import McpOptions, check_profile, read_profile
@@ -50,6 +53,9 @@ LOOPBACK: Final = "127.0.0.1"
 # SIGTERM to exit, whatever plugins and clients do. Each step of the orderly way down is bounded.
 STOP_SECONDS: Final = 9.0
 OPEN_FILES: Final = 4096
+STDERR: Final = 2
+# Connections that the system keeps until they are accepted.
+BACKLOG: Final = 512
 
 
 def run(settings: Settings, *, options: list[str], detached: bool) -> None:
@@ -61,7 +67,7 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
         detached: Nobody reads stderr.
 
     Raises:
-        HubError: It cannot start; the message is one sentence for the user.
+        HubError: It cannot start, or its database is lost; the message is one sentence.
     """
     if settings.name in BUILT_IN_NAMES:
         raise InvalidParams(
@@ -72,6 +78,7 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
         with instance.exclusive(settings.paths):
             _allow_many_files()
             log.set_up(Path(settings.paths.log), level=settings.log_level, to_stderr=not detached)
+            remove_unfinished_copies(Path(settings.paths.data))
             with captured_output() if detached else nullcontext(), warnings_in_log():
                 asyncio.run(_Daemon(settings, options, detached=detached).serve())
     except OSError as error:
@@ -92,7 +99,11 @@ class _Daemon:
         self._stop = asyncio.Event()
 
     async def serve(self) -> None:
-        """From nothing to ready, and back again."""
+        """From nothing to ready, and back again.
+
+        Raises:
+            HubError: It cannot start, or its database is lost.
+        """
         settings, paths = self._settings, self._settings.paths
         self._watch_signals()
         secret = token.load_or_create(Path(paths.token)) if settings.auth else None
@@ -108,15 +119,28 @@ class _Daemon:
             mcp_options = _mcp_options(settings, config)
             hub = build_hub(settings.name, database=database, settings=config)
             host = PlexusHost(hub)
-            await stack.enter_async_context(plugins(hub, host, sources(settings.plugins)))
+            found = sources(settings.plugins)
+            named = _announced(found) if self._detached else found
+            await stack.enter_async_context(plugins(hub, host, named))
             _check_mcp_tools(mcp_options, hub)
+            _check_sections(paths.config, config, hub)
             clients = await stack.enter_async_context(Clients(hub, host.questions))
             lazy = LazyMcp(clients, host, mcp_options, Path(paths.results))
             await stack.enter_async_context(lazy)
-            await stack.enter_async_context(serve_unix(clients, Path(paths.socket)))
-            await stack.enter_async_context(serve_mcp_stdio(lazy, Path(paths.mcp_socket)))
+            sockets = [
+                await stack.enter_async_context(serve_unix(clients, Path(paths.socket))),
+                await stack.enter_async_context(serve_mcp_stdio(lazy, Path(paths.mcp_socket))),
+            ]
             port, mcp_port = (bound.getsockname()[1] for bound in (listener, mcp_listener))
-            instance.write_record(paths, self._record(port, mcp_port))
+            record = self._record(port, mcp_port)
+            assert database.identity is not None
+            watch = HomeWatch(
+                Path(paths.record),
+                lambda: instance.write_record(paths, record),
+                sockets,
+                database.identity.problem,
+            )
+            watch.write_record()
             # In a thread, now that the Unix socket is open: who connects there need not wait.
             await asyncio.to_thread(_import_transports)
             from hubd.transport.mcp_http import serve_mcp_http
@@ -140,9 +164,25 @@ class _Daemon:
             gc.enable()
             if self._detached:
                 _leave_the_terminal()
-            await self._stop.wait()
+            problem = await self._stop_or(watch)
             logger.info("stopping")
+        if problem is not None:
+            raise DatabaseUnusable(problem, suggestion="Put it back or restore a backup")
         logger.info("stopped")
+
+    async def _stop_or(self, watch: HomeWatch) -> str | None:
+        """Wait for a signal or a lost database; returns the problem with the database."""
+        watching = asyncio.create_task(watch.run())
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait((watching, stopping), return_when=asyncio.FIRST_COMPLETED)
+        for task in (watching, stopping):
+            task.cancel()
+        if stopping.done() and not stopping.cancelled():
+            return None
+        problem = watching.result()
+        logger.critical("%s: the daemon stops", problem)
+        self._end_in_time()
+        return problem
 
     def _record(self, port: int, mcp_port: int) -> dict[str, Any]:
         paths = self._settings.paths
@@ -163,14 +203,27 @@ class _Daemon:
 
         def stop(number: int, frame: FrameType | None) -> None:
             loop.call_soon_threadsafe(self._stop.set)
-            # A plugin that blocks the event loop cannot keep the process alive.
-            watchdog = threading.Timer(STOP_SECONDS, os._exit, args=(1,))
-            watchdog.daemon = True
-            watchdog.start()
+            self._end_in_time()
 
         # Not loop.add_signal_handler: that one needs a loop that still turns.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
+        watchdog.install(Path(self._settings.paths.log))
+
+    def _end_in_time(self) -> None:
+        """End the process soon, also if a plugin blocks the event loop."""
+        timer = threading.Timer(STOP_SECONDS, os._exit, args=(1,))
+        timer.daemon = True
+        timer.start()
+
+
+def _announced(found: Iterable[Source]) -> Iterator[Source]:
+    """Name each plugin to `hubd start` before it is loaded, in case it ends the process."""
+    for source in found:
+        if source.found_in != "built in":
+            with suppress(OSError):  # `hubd start` was interrupted
+                os.write(STDERR, f"{LOADING}{source.target}\n".encode())
+        yield source
 
 
 def _import_transports() -> None:
@@ -221,6 +274,13 @@ def _check_mcp_tools(options: McpOptions, hub: Hub) -> None:
             hub.broken.append((f"--mcp-tools {name}", reason))
 
 
+def _check_sections(path: str, config: Mapping[str, Any], hub: Hub) -> None:
+    """Report sections of the configuration file that no plugin reads."""
+    for name in sorted(config.keys() - {*hub.root.children, *RESERVED}):
+        advice = did_you_mean(name, hub.root.children)
+        logger.warning("%s: [%s] is not read, no plugin has this name. %s", path, name, advice)
+
+
 def _bind(wanted: int | None, default: int, option: str) -> socket.socket:
     """A listening TCP port on the loopback interface.
 
@@ -247,7 +307,7 @@ def _listen(port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((LOOPBACK, port))
         # Clients may connect from now on; they are answered when the hub is ready.
-        listener.listen(128)
+        listener.listen(BACKLOG)
         listener.setblocking(False)
     except BaseException:
         listener.close()

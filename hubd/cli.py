@@ -12,6 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -42,16 +43,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(f"hubd: {error.message}")
         if error.suggestion:
             _say(f"      {error.suggestion}")
-        return error.exit_code
+        status = error.exit_code
     except BrokenPipeError:
-        # Whoever read our output has enough; the interpreter must not complain about it either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        # The reader of our output has closed it.
+        status = 0
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_unwritable()
         _say(f"hubd: the output cannot be written: {error.strerror or error}")
-        return FAILED
+        status = FAILED
+    _discard_unwritable()
     return status
+
+
+def _discard_unwritable() -> None:
+    """Discard output that has no reader; else the interpreter ends with status 120."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _with_command(given: Sequence[str]) -> list[str]:
@@ -192,9 +202,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from hubd.progress import Progress
     from hubd.storage.maintenance import check
 
-    return _report(check(Path(_paths(arguments).database)), arguments)
+    with Progress("check") as progress:
+        findings = check(Path(_paths(arguments).database), report=progress.report)
+    return _report(findings, arguments)
 
 
 def _report(findings: Sequence[object], arguments: argparse.Namespace) -> int:
@@ -208,10 +221,12 @@ def _report(findings: Sequence[object], arguments: argparse.Namespace) -> int:
 
 
 def _backup(arguments: argparse.Namespace) -> int:
+    from hubd.progress import Progress
     from hubd.storage.maintenance import backup
 
-    source = Path(_paths(arguments).database)
-    size = backup(source, Path(arguments.file), force=arguments.force)
+    source, target = Path(_paths(arguments).database), Path(arguments.file)
+    with Progress("backup") as progress:
+        size = backup(source, target, force=arguments.force, report=progress.report)
     _say(f"hubd: wrote {arguments.file} ({size:,} bytes)")
     return 0
 
@@ -352,4 +367,5 @@ def _print(line: str) -> None:
 
 
 def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")
+    with suppress(BrokenPipeError):  # the exit status still tells the result
+        sys.stderr.write(line + "\n")

@@ -44,10 +44,10 @@ class Settings:
 
 
 def read_file(path: str) -> dict[str, Any]:
-    """The configuration file, if there is one: a section for each plugin, by its path.
+    """Return the configuration file, if there is one: a section for each plugin, by its path.
 
     Raises:
-        InvalidParams: It is not TOML, or cannot be read.
+        InvalidParams: It is not TOML, cannot be read, or has settings outside of a section.
     """
     file = Path(path)
     if not file.exists():
@@ -55,9 +55,20 @@ def read_file(path: str) -> dict[str, Any]:
     import tomllib  # seldom needed, and on the way of every start
 
     try:
-        return tomllib.loads(file.read_text())
+        sections = tomllib.loads(file.read_text())
+    except RecursionError:
+        raise InvalidParams(
+            f"{path} cannot be used: it is nested too deeply", suggestion="Correct it"
+        ) from None
     except (OSError, ValueError) as error:
         raise InvalidParams(f"{path} cannot be used: {error}", suggestion="Correct it") from error
+    for name, section in sections.items():
+        if not isinstance(section, dict):
+            raise InvalidParams(
+                f"{path} cannot be used: {name!r} is not a section",
+                suggestion=f"Write [{name}], and the settings of {name} on the lines below it",
+            )
+    return sections
 
 
 def port_setting(given: int | None, variable: str) -> int | None:

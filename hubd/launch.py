@@ -20,24 +20,27 @@ ANSWER_SECONDS: Final = 2.0
 # Between two looks at something another process does.
 PAUSE_SECONDS: Final = 0.01
 CONFLICT: Final = 7
+# A daemon that is being started names each plugin on stderr before it loads it.
+LOADING: Final = "hubd: loading "
 
 
 def status(paths: Paths) -> dict[str, Any]:
     """The one object of `hubd status --json`."""
-    record = instance.running_record(paths)
+    record = instance.running_record(paths) or {}
     answer = info(paths)
-    facts = record or {}
+    started_at = record.get("started_at")
     return {
         "running": answer is not None,
-        "pid": facts.get("pid"),
-        "version": facts.get("version", __version__),
+        "pid": instance.owner(paths),
+        "version": record.get("version", __version__),
         "home": paths.data,
         "socket": paths.socket,
-        "ws_url": facts.get("ws_url"),
-        "mcp_url": facts.get("mcp_url"),
-        "token_file": facts.get("token_file", paths.token),
+        "ws_url": record.get("ws_url"),
+        "mcp_url": record.get("mcp_url"),
+        # None if the daemon asks for no token, or if there is none yet.
+        "token_file": record.get("token_file", paths.token if _size(paths.token) else None),
         "plexus_hash": answer["plexus_hash"] if answer else None,
-        "uptime_seconds": round(time.time() - facts["started_at"], 3) if record else None,
+        "uptime_seconds": round(time.time() - started_at, 3) if started_at else None,
         "failed_plugins": [
             {"plugin": failed["plugin"], "reason": failed["reason"]}
             for failed in (answer or {}).get("failed_plugins", ())
@@ -49,39 +52,38 @@ def start(paths: Paths, options: list[str], directory: str | None = None) -> boo
     """Start a daemon unless one runs, and return when calls are answered.
 
     Args:
-        paths: Whose daemon.
-        options: Its command line.
-        directory: Where it looks for plugins; the current one if not given.
+        paths: The files of the hub.
+        options: The daemon's command line.
+        directory: The directory in which the daemon looks for plugins; by default the current one.
 
     Returns:
         Whether it was this call that started it.
 
     Raises:
-        StartupFailed: It cannot run; carries what it said.
+        StartupFailed: It cannot run; carries the reason that it gave.
     """
     if info(paths):
         return False
-    child = _spawn(options, directory)
+    child = _Child(paths, options, directory)
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        code = child.poll()
-        if code is not None and code != CONFLICT:
-            raise _failure(child, code)
+        code = child.process.poll()
+        lost = code == CONFLICT and child.plugin is None
+        if code is not None and not lost:
+            raise child.failure(code)
         if answer := info(paths):
-            if answer["pid"] != child.pid:
+            if answer["pid"] != child.process.pid:
                 # Ours still waits for the lock, and would take it after a `hubd stop`.
-                child.kill()
-                child.wait()
+                child.process.kill()
+                child.process.wait()
                 return False
             return True
         # Of several starts at once one wins, and the others wait for the winner; but it may
         # fail, or have been one that was just stopping.
-        if code == CONFLICT and not instance.is_locked(paths):
-            child = _spawn(options, directory)
+        if lost and not instance.is_locked(paths):
+            child = _Child(paths, options, directory)
         time.sleep(PAUSE_SECONDS)
-    raise StartupFailed(
-        f"hubd does not answer {START_SECONDS:g} s after its start", suggestion="See: hubd logs"
-    )
+    raise child.silence(instance.owner(paths))
 
 
 def stop(paths: Paths, *, force: bool = False) -> bool:
@@ -94,28 +96,31 @@ def stop(paths: Paths, *, force: bool = False) -> bool:
         Timeout: It is still there.
         Unavailable: It cannot be told to stop.
     """
-    record = instance.running_record(paths)
-    if record is None:
+    pid = instance.owner(paths)
+    if pid is None:
         if not instance.is_locked(paths):
             return False
-        raise Unavailable("the daemon is just starting; try again in a moment")
-    watch = _watch(int(record["pid"]))
+        raise Unavailable(
+            f"a daemon owns {paths.data}, but its process can't be found",
+            suggestion="Try again in a moment; else end the process `hubd run`",
+        )
+    watch = _watch(pid)
     try:
-        os.kill(int(record["pid"]), signal.SIGKILL if force else signal.SIGTERM)
+        os.kill(pid, signal.SIGKILL if force else signal.SIGTERM)
     except ProcessLookupError:
         pass
     except OSError as error:
-        raise Unavailable(f"pid {record['pid']} cannot be stopped: {error.strerror}") from error
+        raise Unavailable(f"pid {pid} cannot be stopped: {error.strerror}") from error
     deadline = time.monotonic() + STOP_SECONDS
     while instance.is_locked(paths):
         if time.monotonic() > deadline:
             raise Timeout(
-                f"pid {record['pid']} is still running {STOP_SECONDS:g} s after SIGTERM",
+                f"pid {pid} is still running {STOP_SECONDS:g} s after SIGTERM",
                 suggestion="hubd stop --force",
             )
         time.sleep(PAUSE_SECONDS)
     if watch is not None:
-        # It has let go of the home; now it only has to end.
+        # It has released the home; now it only has to end.
         select.select([watch], [], [], max(0.0, deadline - time.monotonic()))
         os.close(watch)
     return True
@@ -148,36 +153,94 @@ def restart(paths: Paths, home: list[str], options: list[str]) -> None:
         start(paths, [*home, *record.get("options", ())], record.get("directory"))
 
 
-def _spawn(options: list[str], directory: str | None) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        # -P: what lies in the current directory is not imported in place of our own modules.
-        [sys.executable, "-P", "-m", "hubd", "run", "--detached", *options],
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        # The daemon writes to it only until it is ready, and never more than a pipe holds.
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+class _Child:
+    """A daemon that was started and does not answer yet."""
+
+    def __init__(self, paths: Paths, options: list[str], directory: str | None) -> None:
+        self._paths = paths
+        self._log_size = _size(paths.log)
+        # What it has printed so far.
+        self._printed = b""
+        self.process = subprocess.Popen(
+            # -P: what lies in the current directory is not imported in place of our own modules.
+            [sys.executable, "-P", "-m", "hubd", "run", "--detached", *options],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            # The daemon writes to it only until it is ready, and never more than a pipe holds.
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self.process.stderr is not None
+        os.set_blocking(self.process.stderr.fileno(), False)
+
+    @property
+    def plugin(self) -> str | None:
+        """The plugin that it is loading, or loaded last; None before the first one."""
+        plugins = [line for line in self._lines() if line.startswith(LOADING)]
+        return plugins[-1].removeprefix(LOADING) if plugins else None
+
+    def failure(self, status: int) -> StartupFailed:
+        """Return the reason that it gave before it ended."""
+        lines = [line for line in self._lines() if not line.startswith(LOADING)]
+        if self.plugin is not None and not any(line.startswith("hubd: ") for line in lines):
+            last = f": {lines[-1]}" if lines else ""
+            return StartupFailed(
+                f"the plugin {self.plugin} ended the daemon while it was loaded "
+                f"({_ending(status)}){last}",
+                suggestion="Correct this plugin, or start without it",
+            )
+        message = lines[0].removeprefix("hubd: ") if lines else f"hubd {_ending(status)}"
+        if message.startswith("Traceback "):
+            message = f"hubd failed: {lines[-1]}"
+        advice = lines[1].strip() if len(lines) == 2 else self._advice()
+        return StartupFailed(message, suggestion=advice, status=max(status, 0))
+
+    def silence(self, owner: int | None) -> StartupFailed:
+        """Return the reason if no daemon answers in time."""
+        if owner not in (None, self.process.pid):
+            return StartupFailed(
+                f"the daemon of {self._paths.data} (pid {owner}) does not answer "
+                f"on {self._paths.socket}",
+                suggestion="hubd stop, or hubd stop --force",
+            )
+        where = f" while it loads the plugin {self.plugin}" if self.plugin else ""
+        return StartupFailed(
+            f"hubd does not answer {START_SECONDS:g} s after its start{where}",
+            suggestion=self._advice(),
+        )
+
+    def _lines(self) -> list[str]:
+        assert self.process.stderr is not None
+        self._printed += self.process.stderr.read() or b""
+        return self._printed.decode(errors="replace").strip().splitlines()
+
+    def _advice(self) -> str | None:
+        """Point to the log if it has something about this start."""
+        return "See: hubd logs" if _size(self._paths.log) > self._log_size else None
 
 
-def _failure(child: subprocess.Popen[bytes], status: int) -> StartupFailed:
-    """What the process said before it exited."""
-    assert child.stderr is not None
-    lines = child.stderr.read().decode(errors="replace").strip().splitlines()
-    message = lines[0].removeprefix("hubd: ") if lines else f"hubd exited with status {status}"
-    advice = lines[1].strip() if len(lines) == 2 else "See: hubd logs"
-    return StartupFailed(message, suggestion=advice, status=status)
+def _ending(status: int) -> str:
+    if status < 0:
+        return f"was killed by {signal.Signals(-status).name}"
+    return f"exited with status {status}"
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 -- a text
+    except OSError:
+        return 0
 
 
 def info(paths: Paths) -> dict[str, Any] | None:
-    """What the daemon says of itself, with its pid, or None."""
-    record = instance.running_record(paths)
-    if record is None:
+    """Return the daemon's answer to `_info`, with its pid, or None."""
+    pid = instance.owner(paths)
+    if pid is None:
         return None
     try:
         items = list(local.call(paths.socket, "_info", {}, timeout_seconds=ANSWER_SECONDS))
     except HubError:
         return None
     contents: list[dict[str, Any]] = [item["content"] for item in items if item["type"] == "data"]
-    return {**contents[0], "pid": record["pid"]} if contents else None
+    return {**contents[0], "pid": pid} if contents else None

@@ -61,7 +61,8 @@ def set_up(file: Path, *, level: str, to_stderr: bool) -> None:
         PrivateRotatingFile(file, maxBytes=MAX_BYTES, backupCount=OLD_FILES, encoding="utf-8")
     ]
     handlers[0].setFormatter(JsonLines())
-    file.chmod(0o600)
+    if not file.is_symlink():  # the target of a link is not ours to change
+        file.chmod(0o600)
     if to_stderr:
         terminal = logging.StreamHandler(sys.stderr)
         terminal.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

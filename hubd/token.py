@@ -22,7 +22,8 @@ def load_or_create(path: Path) -> str:
         if not path.exists():
             _create(path)
         text = path.read_text("ascii").strip()
-        if path.stat().st_mode & 0o077:
+        # The target of a link is not ours to change; `hubd doctor` reports its mode.
+        if path.stat().st_mode & 0o077 and not path.is_symlink():
             path.chmod(0o600)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or "not text"

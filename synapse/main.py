@@ -18,12 +18,14 @@ def main() -> int:
         if "_SYNAPSE_COMPLETE" in os.environ:
             from synapse.complete import answer
 
-            return answer(argv)
-        from synapse.fastpath import attempt
+            status: int | None = answer(argv)
+        else:
+            from synapse.fastpath import attempt
 
-        status = attempt(argv) if argv else None
+            status = attempt(argv) if argv else None
         if status is None:
             status = _full(argv)
+        # The launcher ends the process without the interpreter's own flush.
         sys.stdout.flush()
     except CommandError as error:
         _report(error)

@@ -1,8 +1,14 @@
 """Fixtures for all tests. Nothing a test starts survives it."""
 
+from tests.clean_environment import RUN, clean
+
+clean()  # before anything else is imported: modules read variables when they are imported
+
+# ruff: noqa: E402
 import gc
-import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -20,9 +26,6 @@ from tests.support import Daemon, hub_with
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Tests start hundreds of interpreters; each would compile everything anew.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
 # Times are never asserted, and machines are noisy.
 settings.register_profile("hubd", deadline=None)
 settings.load_profile("hubd")
@@ -32,6 +35,19 @@ def pytest_collection_finish() -> None:
     """Thousands of tests and what they import stay to the end; no garbage is among them."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_survives() -> Iterator[None]:
+    """Kill what the tests leave running, also if this process is interrupted or killed."""
+    reaper = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(Path(__file__).with_name("reaper.py")), RUN],
+        # It reads to the end of this pipe, which the system closes when this process ends.
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
+    yield
+    reaper.communicate()
 
 
 @pytest.fixture

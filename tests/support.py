@@ -22,6 +22,7 @@ from hubd.storage.database import Database
 from hubd.wire import jsonrpc
 from hubd.wire.defaults import Paths
 from hubd.wire.item import Item
+from tests.clean_environment import basic_variables
 
 # Nothing here takes this long; a test that waits longer has found a hang.
 PATIENCE_SECONDS = 20.0
@@ -238,13 +239,12 @@ HUBD = (sys.executable, "-m", "hubd")
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment without anything that would change a daemon.
+    """Return the environment for a child: basic variables, the path of our modules, and `more`.
 
-    Except for the port of MCP: tests run side by side, and one of them is about the default.
+    The port of MCP is any free one, because tests run side by side.
     """
-    inherited = {name: text for name, text in os.environ.items() if not name.startswith("HUBD_")}
     path = str(Path(__file__).parent.parent)
-    return {**inherited, "PYTHONPATH": path, "HUBD_MCP_PORT": "0", **more}
+    return {**basic_variables(), "PYTHONPATH": path, "HUBD_MCP_PORT": "0", **more}
 
 
 def hubd(*arguments: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:

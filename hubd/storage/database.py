@@ -22,6 +22,7 @@ from typing import Any, Final, Self, TypeVar
 
 from hubd.storage import migrations
 from hubd.storage.failure import caller_error, closed_error, code_of, not_plain, unusable
+from hubd.storage.identity import Identity, lost, mark_created, refuse_emptied
 from hubd.storage.must_await import must_await
 from hubd.storage.readers import STEPS_PER_LOOK, LongReads, Value, read_only
 from hubd.storage.tables import HUB_MIGRATIONS
@@ -101,6 +102,8 @@ class Database:
         self.waiters = Waiters()
         # How many commits the writer made; read by benchmarks and tests.
         self.commits = 0
+        # The files that are open; None until they have their tables.
+        self.identity: Identity | None = None
         self._thread = threading.Thread(target=self._write_loop, name="hubd-writer", daemon=True)
 
     async def __aenter__(self) -> Self:
@@ -110,6 +113,7 @@ class Database:
             DatabaseUnusable: It is corrupt, not ours, or cannot be written.
             DatabaseNewer: A newer hubd wrote it; it was left untouched.
         """
+        refuse_emptied(self.path)
         try:
             self._writer = _open_for_writing(self.path)
             self._reader = _open_for_reading(self.path)
@@ -122,9 +126,11 @@ class Database:
         self._thread.start()
         try:
             await self.migrate(migrations.HUB, HUB_MIGRATIONS)
+            mark_created(self.path)
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
+        self.identity = Identity(self.path)
         return self
 
     async def __aexit__(
@@ -144,6 +150,8 @@ class Database:
         # The writer last: closing the last connection tidies the WAL away.
         self._batches.put(None)
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        if self.identity is not None and self.identity.is_lost():
+            self.identity.set_log_aside()
 
     async def migrate(self, owner: str, steps: Sequence[str]) -> None:
         """Bring one owner's tables up to date, one transaction for each migration.
@@ -277,6 +285,11 @@ class Database:
                 batch += more
             topics = _commit(self._writer, batch, self.path)
             self.commits += 1
+            if self.identity is not None and self.identity.is_lost():
+                # Committed to a file that has no name any more: not durable.
+                topics = []
+                for job in batch:
+                    job.error = job.error or lost(self.path)
             try:
                 self._loop.call_soon_threadsafe(self._fulfil, batch, topics)
             except RuntimeError:
@@ -361,7 +374,8 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
     )
-    path.chmod(0o600)
+    if not path.is_symlink():  # the target of a link is not ours to change
+        path.chmod(0o600)
     if migrations.is_blank(connection):
         connection.execute(f"PRAGMA application_id = {migrations.APPLICATION_ID}")
     connection.execute("PRAGMA journal_mode = WAL")

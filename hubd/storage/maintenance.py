@@ -1,16 +1,31 @@
 """Looking after the database from outside the daemon: an online backup, and a check."""
 
+import fcntl
 import os
+import re
 import secrets
+import shutil
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 from hubd.errors import Conflict, DatabaseUnusable, HubError, NotFound
 from hubd.storage import migrations
 from hubd.storage.failure import code_of, unusable
+from hubd.storage.identity import refuse_emptied
 from hubd.storage.tables import HUB_MIGRATIONS
+
+# Pages that a backup copies between two reports of its progress: 8 MiB.
+PAGES_AT_ONCE: Final = 2048
+# A backup that is not complete yet: its name, and 16 random digits.
+UNFINISHED: Final = re.compile(r".+\.[0-9a-f]{16}")
+
+# Told what is being done, with how much of it is done.
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -22,11 +37,19 @@ class Finding:
     detail: str
 
 
-def backup(source: Path, target: Path, *, force: bool = False) -> int:
+def backup(
+    source: Path, target: Path, *, force: bool = False, report: Report = lambda text: None
+) -> int:
     """Copy a consistent state of the database, also while the daemon writes to it.
 
     The copy is one read transaction, so writers are not held up and it never starts over; the
     target appears under its name only when it is complete and on disk.
+
+    Args:
+        source: The database.
+        target: The file to write.
+        force: Replace the target if it exists.
+        report: Gets the progress, many times a second.
 
     Returns:
         The size of the copy in bytes.
@@ -38,17 +61,19 @@ def backup(source: Path, target: Path, *, force: bool = False) -> int:
     """
     if not source.exists():
         raise _none_yet(source)
+    refuse_emptied(source)
     if target.exists() and target.samefile(source):
         raise Conflict(f"{target} is the database itself", suggestion="Choose another name")
     if target.exists() and not force:
         raise Conflict(f"{target} exists", suggestion="Choose another name, or give --force")
+    remove_unfinished_copies(target.parent, target.name)
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(8)}")
     try:
-        _copy(source, temporary)
+        _copy(source, temporary, report)
         if force:
             temporary.replace(target)
         else:
-            # Fails if somebody else made the target meanwhile.
+            # Fails if another process made the target meanwhile.
             target.hardlink_to(temporary)
             temporary.unlink()
     except FileExistsError as error:
@@ -65,20 +90,59 @@ def backup(source: Path, target: Path, *, force: bool = False) -> int:
     return target.stat().st_size
 
 
-def _copy(source: Path, temporary: Path) -> None:
-    """The whole database into a file that nobody else can read, and onto the disk."""
-    with _reading(source) as live:
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        with closing(sqlite3.connect(temporary)) as copy:
-            live.backup(copy)
+def _copy(source: Path, temporary: Path, report: Report) -> None:
+    """Copy the database into a file that only this user can read, and onto the disk."""
+
+    def progress(status: int, remaining: int, total: int) -> None:
+        share = 100 * (total - remaining) // max(total, 1)
+        report(f"copied {share} % of {total * page_size // 1024**2:,} MiB")
+
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        # Tells other processes that this file is being written.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        report("opening the database")
+        with _reading(source) as live, closing(sqlite3.connect(temporary)) as copy:
+            page_size = live.execute("PRAGMA page_size").fetchone()[0]
+            # One read transaction around all steps; a step of its own would see later changes.
+            live.execute("BEGIN")
+            live.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            live.backup(copy, pages=PAGES_AT_ONCE, progress=progress)
             # A backup is one file: no WAL to forget beside it.
             copy.execute("PRAGMA journal_mode = DELETE")
-    with temporary.open("rb") as written:
-        os.fsync(written.fileno())
+        report("writing it to the disk")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
-def check(path: Path) -> list[Finding]:
+def remove_unfinished_copies(directory: Path, name: str | None = None) -> None:
+    """Remove the files of backups that were killed.
+
+    Args:
+        directory: The directory of the backups.
+        name: The name of one backup; None for all in the directory.
+    """
+    with suppress(OSError):  # the directory does not exist
+        for file in list(directory.iterdir()):
+            mine = name is None or file.name.startswith(f"{name}.")
+            if mine and UNFINISHED.fullmatch(file.name) and not file.is_symlink():
+                _remove_unlocked(file)
+
+
+def _remove_unlocked(file: Path) -> None:
+    with suppress(OSError), file.open("rb") as opened:
+        # Fails while a backup is writing it.
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.unlink()
+
+
+def check(path: Path, *, report: Report = lambda text: None) -> list[Finding]:
     """Integrity, foreign keys and migrations.
+
+    Args:
+        path: The database.
+        report: Gets the name of each step before it begins.
 
     Raises:
         NotFound: There is no database.
@@ -86,13 +150,15 @@ def check(path: Path) -> list[Finding]:
     if not path.exists():
         raise _none_yet(path)
     try:
+        refuse_emptied(path)
+        report("opening the database")
         with _reading(path) as connection:
-            return [
-                _integrity(connection),
-                _foreign_keys(connection),
-                *_migrations(connection, path),
-            ]
-    except sqlite3.Error as error:
+            report("checking the integrity")
+            findings = [_integrity(connection)]
+            report("checking the foreign keys")
+            findings.append(_foreign_keys(connection))
+            return [*findings, *_migrations(connection, path)]
+    except (sqlite3.Error, OSError, DatabaseUnusable) as error:
         return [Finding("database", False, unusable(path, error).message)]
 
 
@@ -100,9 +166,45 @@ def _none_yet(path: Path) -> NotFound:
     return NotFound(f"there is no database at {path}", suggestion="The first start makes one")
 
 
-def _reading(path: Path) -> closing[sqlite3.Connection]:
-    """A read-only connection that the `with` closes."""
-    return closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True))
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a read-only connection, also on a read-only disk.
+
+    There SQLite can't make the file that it needs to share a database with other processes. But
+    none of them can write either, so the file is read as it is; with its log, from a copy.
+    """
+    try:
+        connection = _open(path, "mode=ro")
+    except sqlite3.OperationalError as error:
+        if code_of(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
+    else:
+        with closing(connection):
+            yield connection
+        return
+    log_file = Path(f"{path}-wal")
+    if not (log_file.exists() and log_file.stat().st_size):
+        with closing(_open(path, "immutable=1")) as connection:
+            yield connection
+        return
+    with TemporaryDirectory() as directory:
+        copy = Path(directory) / path.name
+        for file in (path, log_file):
+            shutil.copyfile(file, copy.with_name(file.name))
+        with closing(_open(copy, "mode=rw")) as connection:
+            yield connection
+
+
+def _open(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?{mode}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+    try:
+        # SQLite opens the files when it needs them.
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
 def _integrity(connection: sqlite3.Connection) -> Finding:

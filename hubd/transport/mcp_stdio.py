@@ -15,6 +15,7 @@ from typing import Any, Final
 from hubd.errors import HubError, Internal, Overloaded
 from hubd.transport.mcp_facts import Facts, check_profile, read_profile
 from hubd.transport.mcp_lazy import LazyMcp
+from hubd.transport.unix import UnixListener
 from hubd.wire import jsonrpc
 from hubd.wire.bridge import REFUSED
 from hubd.wire.context import Client, read_context
@@ -34,7 +35,7 @@ STOP_SECONDS: Final = 1.0
 
 
 @asynccontextmanager
-async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[None]:
+async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[UnixListener]:
     """Accept bridges on a socket that only this user can open."""
     bridges: set[asyncio.Task[None]] = set()
 
@@ -50,18 +51,19 @@ async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[None]:
             bridges.discard(task)
             writer.close()
 
-    path.unlink(missing_ok=True)  # noqa: ASYNC240 -- once, at start
-    server = await asyncio.start_unix_server(accept, str(path), limit=MAX_LINE_BYTES)
-    path.chmod(0o600)  # noqa: ASYNC240 -- once, at start
+    listener = UnixListener(
+        path,
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=MAX_LINE_BYTES), accept),
+    )
+    listener.open()
     try:
-        yield
+        yield listener
     finally:
-        server.close()
+        listener.close()
         for task in bridges:
             task.cancel()
         if bridges:
             await asyncio.wait(bridges, timeout=STOP_SECONDS)
-        path.unlink(missing_ok=True)  # noqa: ASYNC240 -- once, at the end
 
 
 async def _attend(

@@ -17,6 +17,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from hubd.transport.acceptor import Acceptor
 from hubd.transport.mcp_delivery import CONNECTION
 
 # The head of a request, and how long a client may take to send it.
@@ -50,20 +51,16 @@ class WebServer:
         )
         self._config.load()
         self._state = _State()
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
 
     async def start(self, listener: socket.socket) -> None:
-        """Accept connections."""
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: _Connection(self._config, self._state),
-            sock=listener,
-            backlog=MAX_CONNECTIONS,
-        )
+        """Accept connections on a socket that listens."""
+        self._acceptor = Acceptor(listener, lambda: _Connection(self._config, self._state))
 
     def close(self) -> None:
         """Take no more requests; those that are being answered go on."""
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for connection in list(self._state.connections):
             assert isinstance(connection, _Connection)
             connection.take_no_more()

@@ -1,10 +1,12 @@
 """The Unix socket: one JSON message a line."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from hubd.transport.acceptor import Acceptor
 from hubd.transport.clients import MAX_CLIENTS, Clients
 from hubd.transport.connection import Connection
 from hubd.transport.outbox import Outbox
@@ -13,23 +15,69 @@ from hubd.wire.context import Client
 from hubd.wire.defaults import MAX_MESSAGE_BYTES
 
 
-@asynccontextmanager
-async def serve_unix(clients: Clients, path: Path) -> AsyncIterator[None]:
-    """Accept clients on a socket that only this user can open.
+class UnixListener:
+    """A listening Unix socket that only this user can open.
 
-    The caller owns the home by its lock, so a socket file that is there already is a stale one.
+    The caller owns the home by its lock, so a file that has the path already is a stale one.
     """
-    path.unlink(missing_ok=True)  # noqa: ASYNC240 -- once, at start
-    loop = asyncio.get_running_loop()
-    server = await loop.create_unix_server(
-        lambda: _LineProtocol(clients), str(path), backlog=MAX_CLIENTS
-    )
-    path.chmod(0o600)  # noqa: ASYNC240 -- once, at start
+
+    def __init__(self, path: Path, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+        self.path = path
+        self._make_protocol = make_protocol
+        self._acceptor: Acceptor | None = None
+        # Device and inode of the socket.
+        self._inode: tuple[int, int] | None = None
+
+    def open(self) -> None:
+        """Listen, again if need be. Clients that are connected stay so.
+
+        Raises:
+            OSError: Nothing can be made at the path.
+        """
+        self.path.parent.mkdir(mode=0o700, exist_ok=True)
+        self.path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(str(self.path))
+            self.path.chmod(0o600)
+            listener.listen(MAX_CLIENTS)
+        except BaseException:
+            listener.close()
+            raise
+        if self._acceptor is not None:
+            self._acceptor.close()
+        self._acceptor = Acceptor(listener, self._make_protocol)
+        self._inode = self._find()
+
+    def is_in_place(self) -> bool:
+        """Whether the socket at the path is the one that listens."""
+        return self._find() == self._inode
+
+    def close(self) -> None:
+        """Accept no more clients."""
+        if self._acceptor is not None:
+            self._acceptor.close()
+        # A home that was made anew has a daemon and a socket of its own.
+        if self.is_in_place():
+            self.path.unlink(missing_ok=True)
+
+    def _find(self) -> tuple[int, int] | None:
+        try:
+            facts = self.path.lstat()
+        except OSError:
+            return None
+        return facts.st_dev, facts.st_ino
+
+
+@asynccontextmanager
+async def serve_unix(clients: Clients, path: Path) -> AsyncIterator[UnixListener]:
+    """Accept clients on a socket that only this user can open."""
+    listener = UnixListener(path, lambda: _LineProtocol(clients))
+    listener.open()
     try:
-        yield
+        yield listener
     finally:
-        server.close()
-        path.unlink(missing_ok=True)  # noqa: ASYNC240 -- once, at the end
+        listener.close()
 
 
 class _LineProtocol(asyncio.Protocol):

@@ -18,7 +18,8 @@ from websockets.http11 import Request
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
-from hubd.transport.clients import MAX_CLIENTS, Clients
+from hubd.transport.acceptor import Acceptor
+from hubd.transport.clients import Clients
 from hubd.transport.connection import Connection
 from hubd.transport.frames import Splitter, text_frame
 from hubd.transport.gate import Gate
@@ -41,14 +42,11 @@ async def serve_websocket(
     clients: Clients, gate: Gate, listener: socket.socket
 ) -> AsyncIterator[None]:
     """Accept clients on a socket that is bound already."""
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: _WebSocket(clients, gate), sock=listener, backlog=MAX_CLIENTS
-    )
+    acceptor = Acceptor(listener, lambda: _WebSocket(clients, gate))
     try:
         yield
     finally:
-        server.close()
+        acceptor.close()
 
 
 class _WebSocket(asyncio.Protocol):

@@ -213,6 +213,13 @@ async def test_a_call_that_hangs_one_that_is_stubborn_and_a_reader_that_stopped_
     assert json.loads(log[-1])["message"] == "stopped"
 
 
+def test_a_daemon_whose_log_on_stderr_has_no_reader_ends_with_status_0(home: Path) -> None:
+    # The reader is gone as soon as the daemon is ready.
+    with Daemon(home, "--log-level", "debug") as running:
+        events_of(home, "echo.ping")
+        assert running.stop() == 0
+
+
 DEAF = '''
 import asyncio, time
 from collections.abc import AsyncIterator
@@ -250,6 +257,47 @@ async def test_a_plugin_that_blocks_everything_cannot_keep_the_daemon_alive(
             await client.receive()
             process.send_signal(signal.SIGTERM)
             await asyncio.to_thread(process.wait, STOP_SECONDS)
+
+
+FROZEN = '''
+import ctypes, os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from hubd.activation import Activation, Event, method
+
+class Said(Event):
+    word: str
+
+class Frozen(Activation, namespace="frozen", version="1.0.0"):
+    """Holds the lock of the interpreter."""
+
+    @method
+    async def freeze(self) -> AsyncIterator[Said]:
+        """Write to the pipe `frozen`, then let no Python code of the process run any more."""
+        Path("frozen").write_text("now")
+        reader, writer = os.pipe()
+        ctypes.PyDLL(None).read(reader, ctypes.create_string_buffer(1), 1)
+        yield Said(word="never")
+'''
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform != "linux", reason="the chain of signals is Linux's")
+async def test_native_code_that_holds_the_interpreter_cannot_keep_the_daemon_alive(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "frozen.py").write_text(FROZEN)
+    os.mkfifo(tmp_path / "frozen")
+    monkeypatch.chdir(tmp_path)
+    with Daemon(home, "--plugin", "frozen:Frozen") as running:
+        process = running.process
+        assert process is not None
+        async with running.client() as client:
+            await client.send("frozen.freeze", {})
+            assert await asyncio.to_thread((tmp_path / "frozen").read_text) == "now"
+            process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(process.wait, 2 * STOP_SECONDS) == -signal.SIGALRM
+    assert "frozen.py" in Path(running.paths.log).read_text()
 
 
 def test_after_a_kill_the_next_start_works_and_has_what_was_acknowledged(home: Path) -> None:
@@ -308,6 +356,33 @@ def test_broken_plugins_are_reported_and_left_out(
         assert reason in broken[shown]
         assert f"FAIL plugin: {shown}: {broken[shown]}\n" in doctor.stdout
         assert f"plugin {shown} was left out" in log
+
+
+@pytest.mark.parametrize(
+    ("code", "ending"),
+    [
+        ("os._exit(0)", "exited with status 0"),
+        # The status of a daemon that finds its home in use.
+        ("os._exit(7)", "exited with status 7"),
+        ("print('bye', file=sys.stderr, flush=True); os.kill(os.getpid(), 9)", "SIGKILL): bye"),
+    ],
+)
+def test_a_plugin_that_ends_the_process_is_named_by_start_at_once(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, ending: str
+) -> None:
+    (tmp_path / "ender.py").write_text(f"import os, sys\n{code}")
+    monkeypatch.chdir(tmp_path)
+    started = run("start", "--plugin", "ender:Plugin")
+    refused(started, 5, "the plugin ender:Plugin ended the daemon", ending)
+    assert "hubd logs" not in started.stderr
+
+
+def test_status_names_no_token_file_where_no_token_is_asked_for(run: Run, home: Path) -> None:
+    assert run("start", "--no-auth").returncode == 0
+    assert status(run)["token_file"] is None
+    run("stop")
+    assert not (home / "token").exists()
+    assert status(run)["token_file"] is None
 
 
 def test_the_log_is_json_lines_shown_readable_or_raw(daemon: Daemon) -> None:

@@ -19,7 +19,7 @@ from hubd.token import TOKEN_BYTES
 from hubd.wire.defaults import WS_PORT
 from tests.support import Daemon, environment, hubd
 
-UNAVAILABLE, CONFLICT, NEWER = 5, 7, 9
+USAGE, UNAVAILABLE, CONFLICT, NEWER = 2, 5, 7, 9
 
 Result = subprocess.CompletedProcess[str]
 Prepare = Callable[[Path], object]
@@ -103,6 +103,18 @@ def damaged(home: Path) -> None:
     database.write_bytes(database.read_bytes()[:100] + b"\xff" * 8000)
 
 
+def emptied(home: Path) -> None:
+    once_run(home)
+    os.truncate(home / "hub.db", 0)
+
+
+def emptied_beside_its_log(home: Path) -> None:
+    with Daemon(home) as daemon:
+        daemon.kill()
+    (home / "hub.db.created").unlink()
+    os.truncate(home / "hub.db", 0)
+
+
 def file_in_its_place(home: Path) -> None:
     home.write_text("a file")
 
@@ -126,6 +138,22 @@ IN_THE_WAY: dict[str, tuple[Prepare, int, str]] = {
         "database of another program",
     ),
     "the database is newer": (newer, NEWER, "newer version"),
+    "the database is empty": (emptied, UNAVAILABLE, "is empty, but it had content before"),
+    "the database is empty beside its log": (
+        emptied_beside_its_log,
+        UNAVAILABLE,
+        "hub.db-wal beside it has changes",
+    ),
+    "the configuration has no sections": (
+        bytes_at("config.toml", b"cone = 3"),
+        USAGE,
+        "config.toml cannot be used: 'cone' is not a section",
+    ),
+    "the configuration is nested too deeply": (
+        bytes_at("config.toml", b"a = " + b"[" * 50_000 + b"]" * 50_000),
+        USAGE,
+        "nested too deeply",
+    ),
     "the home is a file": (file_in_its_place, UNAVAILABLE, "home"),
 }
 
@@ -192,7 +220,7 @@ async def test_a_full_disk_is_said_and_the_same_home_works_when_there_is_room(
         assert len(daemon.token) == len(token_urlsafe(TOKEN_BYTES))
     assert hubd("check", home=home).returncode == 0
     known = {"hub.db", "hub.db-shm", "hub.db-wal", "hubd.lock", "hubd.log", "token"}
-    known.add("schemas.json")
+    known |= {"schemas.json", "hub.db.created"}
     assert {file.name for file in home.iterdir()} <= known
 
 

