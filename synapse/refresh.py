@@ -69,14 +69,13 @@ def _info(connection: Connection) -> dict[str, Any]:
 
 
 def failures(connection: Connection, namespace: str) -> list[str]:
-    """Return a sentence for each failed plugin that may have had this namespace."""
+    """Return a sentence for each failed plugin that has this namespace, or may have it."""
     try:
         failed = _info(connection).get("failed_plugins") or []
-        return [
-            f"The plugin {entry['plugin']} failed: {entry['reason']}"
-            for entry in failed
-            if entry.get("namespace") in (namespace, "", None)
-        ]
+        same = [entry for entry in failed if entry.get("namespace") == namespace]
+        # A plugin that could not be imported has not said its namespace.
+        same = same or [entry for entry in failed if not entry.get("namespace")]
+        return [f"The plugin {entry['plugin']} failed: {entry['reason']}." for entry in same]
     except (CommandError, *BROKEN):
         return []
 

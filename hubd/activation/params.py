@@ -1,8 +1,11 @@
 """What the parameters and events of several plugins have in common."""
 
-from typing import Annotated, Self
+import re
+import unicodedata
+from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
+from pydantic_core import PydanticCustomError
 
 from hubd.storage import ids
 
@@ -11,6 +14,47 @@ TreeId = Annotated[
     str,
     Field(min_length=1, max_length=64, examples=["550e8400-e29b-41d4-a716-446655440000"]),
 ]
+
+# Control characters, line ends, and characters that are invisible or change the direction of the
+# text around them. The escapes mean the same in Python and in JavaScript.
+_UNSAFE: Final = (
+    r"\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f"
+    r"\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb"
+)
+# Joiners are part of some scripts and emoji. Beside ASCII they are only invisible.
+_JOINABLE: Final = rf"[^\u0000-\u007f{_UNSAFE}]"
+NAME_PATTERN: Final = rf"^(?:[^{_UNSAFE}]|{_JOINABLE}(?:[\u200c\u200d]{_JOINABLE})+)*$"
+_NAME: Final = re.compile(NAME_PATTERN)
+# Tags are invisible too, and have no escape that all dialects of regular expressions share.
+_TAGS: Final = r"\U000e0000-\U000e007f"
+_UNSAFE_CHARACTER: Final = re.compile(f"[{_UNSAFE}{_TAGS}]")
+
+
+def name_problem(text: str) -> str | None:
+    """Return what keeps a text from being a name: characters that a terminal would not show."""
+    if _NAME.fullmatch(text) and not re.search(f"[{_TAGS}]", text):
+        return None
+    unsafe = _UNSAFE_CHARACTER.search(text)
+    assert unsafe is not None, "the pattern refuses nothing else"
+    character = f"U+{ord(unsafe[0]):04X} {unicodedata.name(unsafe[0], '')}".strip()
+    return f"a name can't contain {character}; use visible characters on one line"
+
+
+def _check_name(text: str) -> str:
+    problem = name_problem(text)
+    if problem is not None:
+        raise PydanticCustomError("unsafe_name", "{reason}", {"reason": problem})
+    return text
+
+
+# Refuses what a terminal would not show as it is; says so in the schema too.
+SafeText = Annotated[
+    str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": NAME_PATTERN})
+]
+# The name of a session, a cone, an owner …
+Name = Annotated[SafeText, Field(min_length=1, max_length=200, examples=["hello"])]
+# The name of another one beside it.
+NewName = Annotated[SafeText, Field(min_length=1, max_length=200, examples=["other"])]
 
 
 class Position(BaseModel, defer_build=True):

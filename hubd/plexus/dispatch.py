@@ -198,6 +198,8 @@ class Call:
                 count += 1
                 if count > 1 and not spec.streaming:
                     raise Internal(f"{content_type} promises one event and yielded another")
+                if self.unawaited:
+                    break
                 content = encode(event, spec.events, content_type, context)
                 await self.send(Data(self.stamp.metadata(), content_type, content))
         if self.unawaited:

@@ -96,7 +96,7 @@ class FailedPlugin:
     @property
     def sentence(self) -> str:
         """The failure, for guidance."""
-        return f"The plugin {self.plugin} failed: {self.reason}"
+        return f"The plugin {self.plugin} failed: {self.reason}."
 
 
 class Hub:

@@ -8,7 +8,7 @@ from contextvars import Context
 from typing import Final
 
 from hubd.activation.base import Activation
-from hubd.errors import NotFound, reason_of
+from hubd.errors import HubError, NotFound, reason_of
 from hubd.plexus.discovery import Source
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import FailedPlugin, Hub, Node
@@ -99,6 +99,8 @@ async def _start(running: Running, hub: Hub, host: PlexusHost, source: Source) -
         await running.bring_up(hub.attach(activation, host), source)
     except (Exception, SystemExit) as error:  # whatever a plugin does on import
         reason = reason_of(error)
+        if isinstance(error, HubError) and error.suggestion:
+            reason = f"{reason}. {error.suggestion}"
         log.error("plugin %s was left out: %s", source, reason, exc_info=error)
         hub.report_failure(FailedPlugin(source.target, source.found_in, reason, namespace))
 

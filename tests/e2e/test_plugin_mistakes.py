@@ -70,8 +70,15 @@ def test_a_write_that_is_not_awaited_fails_the_call_and_is_in_the_log(home: Path
     problem = "Database.execute(…) was never awaited, so it did not run"
     for _ in range(2):
         assert failure(home, "forgetful.write").startswith(f"forgetful.write: {problem}")
-    [first, second] = [line for line in log_of(home).splitlines() if "Database.execute" in line]
-    for line in (first, second):
+        # Nothing is acknowledged that did not happen.
+        assert [item["type"] for item in call(home, "forgetful.write")] == [
+            "guidance",
+            "error",
+            "done",
+        ]
+    reported = [line for line in log_of(home).splitlines() if "during forgetful.write;" in line]
+    assert len(reported) == 4
+    for line in reported:
         assert '"level": "error"' in line
         assert "mistaken_plugins.py" in line
         assert "during forgetful.write" in line
@@ -126,7 +133,7 @@ def test_status_doctor_and_health_name_the_plugins_that_failed(home: Path) -> No
 
 
 def test_a_missing_namespace_is_explained_by_the_plugin_that_failed(home: Path) -> None:
-    known = f"The plugin {HERE}:FailsToStart failed: OSError: no such device"
+    known = f"The plugin {HERE}:FailsToStart failed: OSError: no such device."
     lost = "The plugin tests.no_such_module:Lost failed: ModuleNotFoundError: No module named"
     assert guidance(home, "unstarted.list") == known
     assert guidance(home, "lost.list").startswith(lost)
@@ -139,6 +146,7 @@ def test_the_command_line_explains_an_unknown_namespace(home: Path) -> None:
     result = synapse("unstarted", "list", home=home)
     assert result.returncode == 2
     assert "unknown namespace 'unstarted'" in result.stderr
+    assert "no_such_module" not in result.stderr
     assert f"The plugin {HERE}:FailsToStart failed: OSError: no such device" in result.stderr
     assert "no_such_module" in synapse("anything", "list", home=home).stderr
     assert "failed" not in synapse("echo", "onec", home=home).stderr

@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic_core import to_json
 
 from hubd.activation import Activation, InvalidParams
+from hubd.activation.params import SafeText
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.encode import tree_json
 from hubd.storage import tree, walk
@@ -23,9 +24,9 @@ MAX_HANDLE: Final = 4096
 MAX_LABEL: Final = 200
 MAX_OWNER: Final = 200
 
-OwnerId = Annotated[str, Field(min_length=1, max_length=MAX_OWNER)]
+OwnerId = Annotated[SafeText, Field(min_length=1, max_length=MAX_OWNER, examples=["system"])]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Label = Annotated[str, Field(max_length=MAX_LABEL)]
+Label = Annotated[SafeText, Field(max_length=MAX_LABEL, examples=["draft"])]
 Lanes = list[events.Lane] | None
 Metadata = dict[str, Any] | None
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from hubd.activation import Conflict, Encoded, Event, InvalidParams, NotFound
+from hubd.activation.params import name_problem
 from hubd.plugins.arbor.base import MAX_HANDLE, MAX_LABEL, MAX_OWNER, MAX_TEXT, metadata_text
 from hubd.plugins.arbor.encode import encoded, node_json, tree_json
 from hubd.plugins.arbor.events import ExportedNode, ExportedTree, ExternalData
@@ -150,9 +151,14 @@ class Import:
             raise self._wrong(f"format {header.format} is not known; this hub reads {FORMAT}")
         if not 1 <= len(header.owner_id) <= MAX_OWNER:
             raise self._wrong(f"an owner has 1 to {MAX_OWNER} characters")
+        self._check_name(header.owner_id)
         self._check_time(header.created_at)
         self._tree_id = ids.uuid4() if self._new_ids else self._id(header.tree_id)
         return header
+
+    def _check_name(self, text: str) -> None:
+        if (problem := name_problem(text)) is not None:
+            raise self._wrong(problem)
 
     def _create(self, tx: Tx, header: ExportedTree) -> TreeRow:
         self._tree = tree.create(
@@ -178,6 +184,7 @@ class Import:
             raise self._wrong(f"a text may have {MAX_TEXT} characters")
         if len(node.label or "") > MAX_LABEL:
             raise self._wrong(f"a label may have {MAX_LABEL} characters")
+        self._check_name(node.label or "")
         self._check_time(node.created_at)
         known = self._node_id(node.id), self._node_id(node.parent)
         return _Entry(number, node, *known, self._metadata(node))

@@ -6,14 +6,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from hubd.activation import Activation, NotFound, Unavailable
+from hubd.activation import Activation, NotFound, Unavailable, params
 from hubd.activation.params import Position
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.chats import Chats
 from hubd.plugins.claudecode.handles import NAMESPACE, VERSION, SessionRef
 from hubd.storage import ids, streams
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+Name = params.Name
+NewName = params.NewName
 SessionId = Annotated[
     str, Field(min_length=1, max_length=200, examples=["550e8400-e29b-41d4-a716-446655440000"])
 ]

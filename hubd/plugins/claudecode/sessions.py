@@ -13,6 +13,7 @@ from hubd.plugins.claudecode.base import (
     LIST_NAMES,
     ClaudeBase,
     Name,
+    NewName,
     SessionId,
     now,
     reference,
@@ -142,7 +143,7 @@ class Sessions(ClaudeBase, version=VERSION):
     @method(streaming=False, one_of=WHICH, completes=LIST_NAMES)
     async def fork(
         self,
-        new_name: Name,
+        new_name: NewName,
         name: Name | None = None,
         session_id: SessionId | None = None,
         at: UUID | None = None,

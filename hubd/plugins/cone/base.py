@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field
 
-from hubd.activation import Activation, Conflict
+from hubd.activation import Activation, Conflict, params
 from hubd.activation.params import Position
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.handles import NAMESPACE, VERSION, MessageRef, Role
@@ -20,7 +20,8 @@ from hubd.storage import ids, tree
 from hubd.storage.database import Tx
 from hubd.storage.tree import Place, TreeRow
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+Name = params.Name
+NewName = params.NewName
 Identifier = Annotated[str, Field(min_length=1, max_length=200)]
 ModelId = Annotated[str, Field(min_length=1, max_length=200, examples=["offline"])]
 Prompt = Annotated[str, Field(min_length=1, max_length=4 * 1024 * 1024)]

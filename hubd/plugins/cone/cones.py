@@ -13,6 +13,7 @@ from hubd.plugins.cone.base import (
     Identifier,
     ModelId,
     Name,
+    NewName,
     SystemPrompt,
     info,
     now,
@@ -156,7 +157,7 @@ class Cones(ConeBase, version=VERSION):
     async def fork(
         self,
         identifier: Identifier,
-        new_name: Name,
+        new_name: NewName,
         at: UUID | None = None,
         model_id: ModelId | None = None,
     ) -> AsyncIterator[events.ConeForked]:

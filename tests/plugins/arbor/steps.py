@@ -12,7 +12,7 @@ from tests.plugins.arbor.system import System
 
 T = TypeVar("T")
 
-OWNERS = ("system", "ann", 'b"o\\b\n')
+OWNERS = ("system", "ann", 'b"o\\bü')
 HANDLES = (
     "echo@1.0.0::once:hi",
     "cone@1.0.0::chat:msg-aaa:system:init",
@@ -85,7 +85,7 @@ class Walker:
 
     async def _append(self, step: Step, content: Content, lane: str, *, side: bool) -> None:
         tree, parent = self._chosen(step)
-        label = step.text if step.flag and step.text else None
+        label = (_label(step) or None) if step.flag else None
         made = await self._try(
             _closed(tree), self.system.append(tree.id, parent, content, lane, side, label)
         )
@@ -94,7 +94,7 @@ class Walker:
 
     async def _label(self, step: Step) -> None:
         tree, node = self._chosen(step)
-        label = step.text or None
+        label = _label(step) or None
         refused = _closed(tree)
         await self._try(refused, self.system.label(tree.id, node, label))
         if refused is None:
@@ -249,3 +249,8 @@ def _held(tree: Tree, owner: str, step: Step) -> str | None:
 
 def _one(of: tuple[T, ...], number: int) -> T:
     return of[number % len(of)]
+
+
+def _label(step: Step) -> str:
+    """A label is one line."""
+    return step.text.replace("\n", " ")

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubd.activation import Context
+from hubd.activation.params import name_problem
 from hubd.errors import Conflict
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
@@ -89,10 +90,12 @@ JSON = st.recursive(
 )
 TEXT = st.text(st.characters(codec="utf-8"))
 METADATA = st.none() | st.dictionaries(TEXT, JSON, max_size=3)
-NODE = st.tuples(st.integers(0, 50), TEXT, st.none() | TEXT.filter(bool), METADATA, st.booleans())
+VISIBLE = st.characters(codec="utf-8", exclude_categories=["Cc", "Cf", "Zl", "Zp"])
+NAME = st.text(VISIBLE, min_size=1).filter(lambda text: name_problem(text) is None)
+NODE = st.tuples(st.integers(0, 50), TEXT, st.none() | NAME, METADATA, st.booleans())
 
 
-@given(METADATA, st.lists(NODE, max_size=12), TEXT.filter(bool))
+@given(METADATA, st.lists(NODE, max_size=12), NAME)
 @settings(max_examples=20)
 def test_any_text_label_and_metadata_come_back_exactly(
     about: Line | None, nodes: list[tuple[int, str, str | None, Line | None, bool]], owner: str
@@ -203,6 +206,7 @@ def having(**fields: Any) -> Callable[[Line], Line]:
         (having(root="nope"), "'nope' is not an id"),
         (having(owner_id=""), "owner"),
         (having(owner_id="x" * 201), "owner"),
+        (having(owner_id="a\nb"), "a name can't contain U+000A"),
         (having(metadata=[]), "metadata"),
         (having(metadata={"a": "x" * MAX_METADATA}), f"{MAX_METADATA} bytes"),
         (having(created_at=10**30), "created_at"),
@@ -244,6 +248,7 @@ async def test_a_first_line_that_is_no_tree(
             "a text may have",
         ),
         (having(label="x" * (MAX_LABEL + 1)), "invalid_params", "a label may have"),
+        (having(label="a\u202eb"), "invalid_params", "a name can't contain U+202E"),
         (having(metadata={"a": "x" * MAX_METADATA}), "invalid_params", f"{MAX_METADATA} bytes"),
         (having(metadata={"a": float("inf")}), "invalid_params", "too large for JSON"),
         (having(created_at=-(10**30)), "invalid_params", "created_at"),
