@@ -52,6 +52,7 @@ class MethodMark:
     streaming: bool
     bidirectional: bool
     one_of: tuple[str, ...]
+    produces: tuple[type[Handle], ...]
     annotations: Mapping[str, Any]
 
 
@@ -76,6 +77,7 @@ def method(
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
+    produces: Sequence[type[Handle]] = (),
     mcp: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
@@ -94,6 +96,7 @@ def method(
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
+    produces: Sequence[type[Handle]] = (),
     mcp: Mapping[str, Any] | None = None,
 ) -> F | Callable[[F], F]:
     """Mark an async generator as a method of its activation.
@@ -110,6 +113,8 @@ def method(
         completes: For a parameter, the method that lists its values.
         aliases: For a parameter, other names it is accepted under.
         one_of: Optional parameters of which a caller must give exactly one.
+        produces: Handle types that the events contain as plain text, besides those that their
+            types name.
         mcp: Hints for the MCP bridge.
     """
     if render is not None and render not in RENDERINGS:
@@ -124,7 +129,7 @@ def method(
         "mcp": dict(mcp or {}),
     }
     given = {hint: value for hint, value in hints.items() if value}
-    mark = MethodMark(name, streaming, bidirectional, tuple(one_of), given)
+    mark = MethodMark(name, streaming, bidirectional, tuple(one_of), tuple(produces), given)
 
     def apply(target: F) -> F:
         setattr(target, _MARK, mark)
@@ -160,6 +165,8 @@ class Method:
     bidirectional: bool
     # Parameters of which exactly one is given; none if there are no such.
     one_of: tuple[str, ...]
+    # Handle types that the types of the events don't name.
+    also_produces: tuple[type[Handle], ...]
     annotations: Mapping[str, Any]
 
     @cached_property
@@ -202,8 +209,9 @@ class Method:
     @cached_property
     def produces(self) -> tuple[type[Handle], ...]:
         """The handle types that occur in the events; the method's own first."""
-        found = [handle for event in self.events for handle in handle_types(event)]
-        own_first = sorted(dict.fromkeys(found), key=lambda handle: handle.method != self.name)
+        named = [handle for event in self.events for handle in handle_types(event)]
+        types = dict.fromkeys((*named, *self.also_produces))
+        own_first = sorted(types, key=lambda handle: handle.method != self.name)
         return tuple(own_first)
 
 
@@ -260,6 +268,7 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
         streaming=mark.streaming,
         bidirectional=mark.bidirectional,
         one_of=mark.one_of,
+        also_produces=mark.produces,
         annotations=mark.annotations,
     )
     try:

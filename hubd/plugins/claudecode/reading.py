@@ -21,7 +21,7 @@ from hubd.plugins.claudecode.base import (
     SessionId,
     now,
 )
-from hubd.plugins.claudecode.handles import VERSION
+from hubd.plugins.claudecode.handles import VERSION, EventRef
 from hubd.plugins.claudecode.live import Shown
 from hubd.plugins.claudecode.turns import Turns
 from hubd.storage import ids, streams
@@ -50,7 +50,7 @@ class Reading(ClaudeBase, version=VERSION):
         self._tails = Tails(self._durable)
         self._turns = Turns()
 
-    @method(streaming=False, one_of=STREAM, completes=LIST_NAMES)
+    @method(streaming=False, one_of=STREAM, completes=LIST_NAMES, produces=[EventRef])
     async def poll(
         self,
         stream_id: SessionId | None = None,
@@ -108,7 +108,7 @@ class Reading(ClaudeBase, version=VERSION):
                 last = await streams.node_of(self.db, stream.key, page.next_seq - 1)
         yield await self._answer(stream, *page, last)
 
-    @method(read_only=True, render="chat", one_of=STREAM, completes=LIST_NAMES)
+    @method(read_only=True, render="chat", one_of=STREAM, completes=LIST_NAMES, produces=[EventRef])
     async def follow(
         self,
         stream_id: SessionId | None = None,
