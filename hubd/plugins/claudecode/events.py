@@ -229,7 +229,7 @@ class Branch(BaseModel, defer_build=True):
     node_id: str
     turn_index: int | None
     summary: str
-    handle: str | None
+    handle: UnreadHandle | None
     sessions: list[str] = Field(description="Sessions whose head is in this branch")
 
 
