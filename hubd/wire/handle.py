@@ -139,7 +139,7 @@ def from_json(value: Any) -> WireHandle:
         raise InvalidHandle(f"a handle is a string or an object, not {_shown(value)}")
     if value.get("metadata") is not None:
         raise InvalidHandle(
-            "a handle has no 'metadata'; give it to the node: arbor.node_create_external takes it"
+            "a handle has no 'metadata'; store it with the node that holds the handle"
         )
     if "source" in value:
         identifier = value.get("identifier")
