@@ -53,6 +53,7 @@ class MethodMark:
     streaming: bool
     bidirectional: bool
     one_of: tuple[str, ...]
+    produces: tuple[type[Handle], ...]
     annotations: Mapping[str, Any]
 
 
@@ -77,6 +78,7 @@ def method(
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
+    produces: Sequence[type[Handle]] = (),
     mcp: McpHints | None = None,
 ) -> Callable[[F], F]: ...
 
@@ -95,6 +97,7 @@ def method(
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
+    produces: Sequence[type[Handle]] = (),
     mcp: McpHints | None = None,
 ) -> F | Callable[[F], F]:
     """Mark an `async def` function as a method of its activation.
@@ -114,6 +117,8 @@ def method(
         completes: For a parameter, the method that lists its values.
         aliases: For a parameter, other names it is accepted under.
         one_of: Optional parameters of which a caller must give exactly one.
+        produces: Handle types that the events contain as plain text, besides those that their
+            types name.
         mcp: Hints for the MCP bridge.
     """
     hints = {
@@ -126,7 +131,7 @@ def method(
         "mcp": dict(mcp or {}),
     }
     given = {hint: value for hint, value in hints.items() if value}
-    mark = MethodMark(name, streaming, bidirectional, tuple(one_of), given)
+    mark = MethodMark(name, streaming, bidirectional, tuple(one_of), tuple(produces), given)
 
     def apply(target: F) -> F:
         setattr(target, _MARK, mark)
@@ -162,6 +167,8 @@ class Method:
     bidirectional: bool
     # Parameters of which exactly one is given; none if there are no such.
     one_of: tuple[str, ...]
+    # Handle types that the types of the events don't name.
+    also_produces: tuple[type[Handle], ...]
     annotations: Mapping[str, Any]
 
     @cached_property
@@ -204,8 +211,9 @@ class Method:
     @cached_property
     def produces(self) -> tuple[type[Handle], ...]:
         """The handle types that occur in the events; the method's own first."""
-        found = [handle for event in self.events for handle in handle_types(event)]
-        own_first = sorted(dict.fromkeys(found), key=lambda handle: handle.method != self.name)
+        named = [handle for event in self.events for handle in handle_types(event)]
+        types = dict.fromkeys((*named, *self.also_produces))
+        own_first = sorted(types, key=lambda handle: handle.method != self.name)
         return tuple(own_first)
 
 
@@ -261,6 +269,7 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
         streaming=mark.streaming and not returns,
         bidirectional=mark.bidirectional,
         one_of=mark.one_of,
+        also_produces=mark.produces,
         annotations=mark.annotations,
     )
     try:

@@ -224,12 +224,19 @@ async def newest(db: Database, session_id: bytes) -> StreamRow | None:
 
 
 async def page(
-    db: Database, session_id: bytes | None, before: int | None = None, limit: int = 500
+    db: Database,
+    session_id: bytes | None,
+    before: int | None = None,
+    limit: int = 500,
+    status: Status | None = None,
 ) -> list[StreamRow]:
-    """Streams of a session or of all, the newest first."""
-    sql = f"{_STREAM} WHERE s.key < ? AND (?2 IS NULL OR s.session_id = ?2)"
+    """Streams of a session or of all, of one status or of all, the newest first."""
+    sql = (
+        f"{_STREAM} WHERE s.key < ?1 AND (?2 IS NULL OR s.session_id = ?2) "
+        "AND (?3 IS NULL OR s.status = ?3) ORDER BY s.key DESC LIMIT ?4"
+    )
     key = 2**62 if before is None else before
-    rows = await db.fetch_rows(f"{sql} ORDER BY s.key DESC LIMIT ?3", key, session_id, limit)
+    rows = await db.fetch_rows(sql, key, session_id, status, limit)
     return [StreamRow._make(row) for row in rows]
 
 

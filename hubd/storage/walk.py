@@ -48,6 +48,10 @@ class Stretch(NamedTuple):
     last: int
     lane: int
 
+    def contains(self, node: Node) -> bool:
+        """Whether a node lies on it."""
+        return node.segment == self.segment and self.first <= node.depth <= self.last
+
 
 async def node(db: Database, place: Place) -> Node:
     """One node.

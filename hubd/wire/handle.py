@@ -137,6 +137,10 @@ def from_json(value: Any) -> WireHandle:
         return parse(value)
     if not isinstance(value, dict):
         raise InvalidHandle(f"a handle is a string or an object, not {_shown(value)}")
+    if value.get("metadata") is not None:
+        raise InvalidHandle(
+            "a handle has no 'metadata'; store it with the node that holds the handle"
+        )
     if "source" in value:
         identifier = value.get("identifier")
         if not isinstance(identifier, str):

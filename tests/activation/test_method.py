@@ -211,6 +211,9 @@ def test_encoded_events_are_some_object() -> None:
 def test_a_method_produces_the_handles_in_its_events_its_own_first() -> None:
     assert declare(Good.add).produces == (NoteRef, OtherRef)
     assert declare(Good.bare).produces == ()
+    # Handles that the events contain as text are declared.
+    assert declare(Good.raw, produces=[OtherRef]).produces == (OtherRef,)
+    assert declare(Good.add, produces=[OtherRef]).produces == (NoteRef, OtherRef)
 
 
 def test_without_arguments_a_method_streams_asks_nothing_and_hints_nothing() -> None:

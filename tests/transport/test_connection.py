@@ -77,6 +77,9 @@ class Client:
     async def drain(self) -> None:
         await self.reading.wait()
 
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        handed_over.set_result(True)
+
     def hang_up(self) -> None:
         self.hung_up = True
 

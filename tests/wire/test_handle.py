@@ -102,6 +102,8 @@ def test_an_object_without_meta_has_none() -> None:
 
 def test_the_source_form_is_a_chat_whose_identifier_is_split_at_colons() -> None:
     form = {"source": "cone", "source_version": "1.0.0", "identifier": "msg-1:user:50%"}
+    # Some clients always send it.
+    assert from_json({**form, "metadata": None}) == from_json(form)
     assert from_json(form) == WireHandle("cone", "1.0.0", "chat", ("msg-1", "user", "50%"))
 
 
@@ -178,6 +180,20 @@ def test_malformed_text_is_refused_with_the_reason(text: str, reason: str) -> No
         ({"plugin": "a:b", "version": "1", "method": "m"}, "the plugin of a handle is letters"),
         ({"source": "cone", "source_version": "1.0.0"}, "needs an 'identifier' string"),
         ({"source": "cone", "identifier": "x"}, "the version of a handle is letters"),
+        # What a handle can't carry is not dropped silently.
+        (
+            {
+                "source": "cone",
+                "source_version": "1.0.0",
+                "identifier": "x",
+                "metadata": {"a": 1},
+            },
+            "a handle has no 'metadata'",
+        ),
+        (
+            {"plugin": "cone", "version": "1.0.0", "method": "chat", "metadata": []},
+            "a handle has no 'metadata'",
+        ),
         (
             {"plugin": "a", "version": "1", "method": "m", "meta": ["\udfff"]},
             "holds a lone surrogate",

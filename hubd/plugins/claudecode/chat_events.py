@@ -184,8 +184,9 @@ class ToolUseDelta(BlockLive):
 
 
 class ToolUseEnd(BlockLive):
-    """A call of a tool is whole."""
+    """A tool call is complete."""
 
+    input: Any
     position: Position
 
 

@@ -8,12 +8,21 @@ from pydantic_core import to_json
 from hubd.activation import Conflict, Encoded, ExecutionError, NotFound, method
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.asked import Accepted, Asked
-from hubd.plugins.claudecode.base import LIST_NAMES, STREAM, IfBusy, Name, Prompt, SessionId
+from hubd.plugins.claudecode.base import (
+    LIST_NAMES,
+    PAGE_ROWS,
+    STREAM,
+    IfBusy,
+    Name,
+    Prompt,
+    RowLimit,
+    SessionId,
+)
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
 from hubd.plugins.claudecode.handles import VERSION
 from hubd.plugins.claudecode.options import given_options
 from hubd.plugins.claudecode.reading import Reading, with_handle
-from hubd.plugins.claudecode.sessions import Sessions, options_text
+from hubd.plugins.claudecode.sessions import ALL_ROWS, Sessions, options_text
 from hubd.storage import ids, streams
 
 
@@ -139,23 +148,34 @@ class Chatting(Sessions, Reading, version=VERSION):
 
     @method(name="streams", read_only=True, render="table", completes=LIST_NAMES)
     async def list_streams(
-        self, session_id: SessionId | None = None, name: Name | None = None
+        self,
+        session_id: SessionId | None = None,
+        name: Name | None = None,
+        status: events.StatusName | None = None,
+        limit: RowLimit | None = None,
     ) -> AsyncIterator[events.StreamList]:
         """List chats, the newest first, in pages.
 
         Args:
-            session_id: Only those of this session.
+            session_id: The session whose chats are listed; all sessions if absent.
             name: The same, by the session's name.
+            status: The status of the chats that are listed; all if absent.
+            limit: The maximum number of chats; all if absent.
         """
-        wanted = None
+        session = None
         if session_id is not None or name is not None:
-            wanted = (await self.session_named(name, session_id)).id
-        before = None
+            session = (await self.session_named(name, session_id)).id
+        before, left = None, limit or ALL_ROWS
         while True:
-            page = await streams.page(self.db, wanted, before)
+            wanted = min(left, PAGE_ROWS)
+            page = await streams.page(self.db, session, before, wanted, status)
             if page or before is None:
-                yield events.StreamList(streams=[_stream(row) for row in page])
-            if len(page) < 500:
+                shown = await store.names_and_prompts(self.db, (row.key for row in page))
+                yield events.StreamList(
+                    streams=[_stream(row, *shown.get(row.key, (None, None))) for row in page]
+                )
+            left -= len(page)
+            if len(page) < wanted or not left:
                 return
             before = page[-1].key
 
@@ -230,10 +250,12 @@ class Chatting(Sessions, Reading, version=VERSION):
             )
 
 
-def _stream(row: streams.StreamRow) -> events.StreamInfo:
+def _stream(row: streams.StreamRow, name: str | None, prompt: str | None) -> events.StreamInfo:
     return events.StreamInfo(
         stream_id=ids.text(row.id),
         session_id=ids.text(row.session_id),
+        name=name,
+        prompt=prompt,
         tree_id=ids.text(row.tree_id),
         status=row.status,
         root_node=ids.text(row.root) if row.root else None,

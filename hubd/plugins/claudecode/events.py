@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from hubd.activation import Event
+from hubd.activation.handle import UnreadHandle
 from hubd.activation.params import Position
 from hubd.plugins.claudecode.handles import (
     ContentRef,
@@ -82,6 +83,8 @@ class StreamInfo(BaseModel, defer_build=True):
 
     stream_id: str
     session_id: str
+    name: str | None = Field(description="The session's name; null if the session was deleted")
+    prompt: str | None = Field(description="The beginning of the prompt, on one line")
     tree_id: str
     status: StatusName
     root_node: str | None
@@ -220,7 +223,7 @@ class TreeOf(Event, tag="ok"):
     """Where the conversation of a session lies."""
 
     tree_id: str
-    head: str
+    head: Position
 
 
 class Branch(BaseModel, defer_build=True):
@@ -229,8 +232,8 @@ class Branch(BaseModel, defer_build=True):
     node_id: str
     turn_index: int | None
     summary: str
-    handle: str | None
-    sessions: list[str] = Field(description="Sessions that stand on this branch's first node")
+    handle: UnreadHandle | None
+    sessions: list[str] = Field(description="Sessions whose head is in this branch")
 
 
 class Branches(Event):
@@ -242,12 +245,17 @@ class Branches(Event):
 
 
 class ConversationMessage(Event, tag="message"):
-    """One message of a conversation, with its blocks as a model would get them."""
+    """One message of a conversation, with its blocks as a model would get them.
+
+    Tool results have the node and the handle of the message that called the tools.
+    """
 
     role: Literal["user", "assistant"]
     content: list[dict[str, Any]]
     model: str | None
-    timestamp: str | None
+    node_id: str | None = Field(description="Null in Claude's own session files")
+    handle: UnreadHandle | None = Field(description="Null if the node is text, or there is none")
+    created_at: int | None = Field(description="Unix seconds; null if a session file lacks it")
 
 
 class ExportedPart(Event, tag="exported"):
@@ -271,7 +279,7 @@ class NativeSessionInfo(BaseModel, defer_build=True):
     session_id: str
     path: str
     cwd: str | None
-    modified: str
+    modified_at: int
     prompt: str
     messages: int | None
     size: int

@@ -1,10 +1,10 @@
 """claudecode: what was said, whole; and Claude's own sessions, in and out."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 from uuid import UUID, uuid4
 
 from pydantic import Field
@@ -15,13 +15,15 @@ from hubd.plugins.claudecode import events, native, store
 from hubd.plugins.claudecode.adopt import Adoption
 from hubd.plugins.claudecode.base import (
     LIST_NAMES,
+    PAGE_ROWS,
     Name,
+    RowLimit,
     SessionId,
     now,
     reference,
 )
 from hubd.plugins.claudecode.chatting import Chatting
-from hubd.plugins.claudecode.handles import VERSION
+from hubd.plugins.claudecode.handles import VERSION, MessageRef
 from hubd.plugins.claudecode.making import new_session
 from hubd.plugins.claudecode.resume import WRITTEN_AS
 from hubd.plugins.claudecode.sessions import WHICH
@@ -32,12 +34,18 @@ NativeId = Annotated[
     str, Field(min_length=1, max_length=64, examples=["550e8400-e29b-41d4-a716-446655440000"])
 ]
 MAX_LISTED: Final = 500
+# Seconds between two reports of a long import.
+REPORT_SECONDS: Final = 1.0
+
+T = TypeVar("T")
 
 
 class History(Chatting, version=VERSION):
     """Methods about what was said."""
 
-    @method(read_only=True, render="chat", one_of=WHICH, completes=LIST_NAMES)
+    @method(
+        read_only=True, render="chat", one_of=WHICH, completes=LIST_NAMES, produces=[MessageRef]
+    )
     async def get_conversation(
         self,
         name: Name | None = None,
@@ -55,7 +63,7 @@ class History(Chatting, version=VERSION):
         async for message in self.messages_of(session, node_id):
             yield message
 
-    @method(read_only=True, one_of=WHICH, completes=LIST_NAMES)
+    @method(read_only=True, one_of=WHICH, completes=LIST_NAMES, produces=[MessageRef])
     async def render_context(
         self,
         name: Name | None = None,
@@ -88,32 +96,34 @@ class History(Chatting, version=VERSION):
             data=blob.data,
         )
 
-    @method(streaming=False, read_only=True, needs_context=True, render="table")
+    @method(read_only=True, needs_context=True, render="table")
     async def sessions_list(
-        self, working_dir: str | None = None
+        self, working_dir: str | None = None, limit: RowLimit = MAX_LISTED
     ) -> AsyncIterator[events.NativeSessions]:
-        """List Claude's own sessions, the newest first.
+        """List Claude's own sessions, the newest first, in pages.
 
         Args:
-            working_dir: Only those of this directory.
+            working_dir: The directory whose sessions are listed; all directories if absent.
+            limit: The maximum number of sessions.
         """
         env = self.chats.environment()
         cwd = Path(self.directory(working_dir)) if working_dir is not None else None
-        found = await asyncio.to_thread(native.list_sessions, env, cwd, MAX_LISTED)
-        yield events.NativeSessions(
-            sessions=[
-                events.NativeSessionInfo(
-                    session_id=entry.session_id,
-                    path=str(entry.path),
-                    cwd=entry.cwd,
-                    modified=entry.modified.isoformat(),
-                    prompt=entry.prompt,
-                    messages=entry.messages,
-                    size=entry.size,
-                )
-                for entry in found
-            ]
-        )
+        sessions = await asyncio.to_thread(native.list_sessions, env, cwd, limit)
+        for start in range(0, max(len(sessions), 1), PAGE_ROWS):
+            yield events.NativeSessions(
+                sessions=[
+                    events.NativeSessionInfo(
+                        session_id=entry.session_id,
+                        path=str(entry.path),
+                        cwd=entry.cwd,
+                        modified_at=int(entry.modified.timestamp()),
+                        prompt=entry.prompt,
+                        messages=entry.messages,
+                        size=entry.size,
+                    )
+                    for entry in sessions[start : start + PAGE_ROWS]
+                ]
+            )
 
     @method(read_only=True, needs_context=True, render="chat")
     async def sessions_get(
@@ -138,6 +148,18 @@ class History(Chatting, version=VERSION):
             claude_session_id: Its id.
             name: What to call the session; its id unless said otherwise.
         """
+        stage = _Stage("reading the session file")
+        work = asyncio.ensure_future(self._import(claude_session_id, name, stage))
+        try:
+            while not (await asyncio.wait([work], timeout=REPORT_SECONDS))[0]:
+                await self.host.progress(*stage.report())
+        finally:
+            work.cancel()
+        yield work.result()
+
+    async def _import(
+        self, claude_session_id: str, name: str | None, stage: "_Stage"
+    ) -> events.Imported:
         history, found = await self._native(claude_session_id)
         if not found.messages:
             raise NotFound(f"session {claude_session_id} holds no messages")
@@ -170,7 +192,7 @@ class History(Chatting, version=VERSION):
             if not fresh:
                 return session
             adoption = Adoption(tx, session, store.place_of(tx, session.head), index, now())
-            adoption.add(fresh, claude_session_id)
+            adoption.add(stage.counted("importing messages", fresh), claude_session_id)
             at = adoption.head.key
             store.move_head(tx, session.key, at, now())
             store.set_engine(tx, session.key, "claude")
@@ -179,7 +201,7 @@ class History(Chatting, version=VERSION):
             return store.find_session(tx, ids.text(session.id))
 
         session = await self.db.transaction(adopt)
-        yield events.Imported(
+        return events.Imported(
             id=ids.text(session.id),
             name=session.name,
             head=Position.at(session.tree_id, session.head_id),
@@ -277,10 +299,42 @@ class History(Chatting, version=VERSION):
         return cwd if cwd and Path(cwd).is_dir() else self.directory(None)
 
 
+class _Stage:
+    """What an import is doing. The event loop reads it while another thread works."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+        self._done = self._total = 0
+
+    def counted(self, message: str, items: Sequence[T]) -> Iterator[T]:
+        """Yield the items and count them under this message."""
+        self._message, self._total = message, len(items)
+        for item in items:
+            yield item
+            self._done += 1
+
+    def report(self) -> tuple[str, float | None]:
+        """Return the message and the percentage, if that is known."""
+        if not self._total:
+            return self._message, None
+        return f"{self._message}: {self._done} of {self._total}", 100 * self._done / self._total
+
+
 def _shown(message: native.NativeMessage) -> events.ConversationMessage:
     return events.ConversationMessage(
         role=message.role,
         content=message.content,
         model=message.model,
-        timestamp=message.timestamp,
+        node_id=ids.text(message.node_id) if message.node_id else None,
+        handle=message.handle,
+        created_at=seconds_of(message.timestamp),
     )
+
+
+def seconds_of(timestamp: str | None) -> int | None:
+    """Return an ISO time in Unix seconds; None if it is not one."""
+    try:
+        moment = datetime.fromisoformat(timestamp or "")
+    except ValueError:
+        return None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())

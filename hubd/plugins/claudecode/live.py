@@ -113,12 +113,11 @@ class Shown:
         if progress is None:
             return []
         kind, name = progress.block.kind, progress.block.name
+        end = {"type": f"{kind}_end", **name, "position": event["position"]}
         if kind == "tool_use":
             # The event has the input parsed; the rest of its text is only here.
-            found = progress.rest()
-        else:
-            found = progress.show(event["text"][progress.characters :])
-        return [*found, {"type": f"{kind}_end", **name, "position": event["position"]}]
+            return [*progress.rest(), {**end, "input": event.get("input")}]
+        return [*progress.show(event["text"][progress.characters :]), end]
 
 
 def block_key(fact: BlockStarted | BlockDelta | BlockFinished) -> BlockKey:

@@ -21,7 +21,7 @@ from hubd.plugins.claudecode.base import (
     SessionId,
     now,
 )
-from hubd.plugins.claudecode.handles import VERSION
+from hubd.plugins.claudecode.handles import VERSION, EventRef
 from hubd.plugins.claudecode.live import Shown
 from hubd.plugins.claudecode.turns import Turns
 from hubd.storage import ids, streams
@@ -50,7 +50,7 @@ class Reading(ClaudeBase, version=VERSION):
         self._tails = Tails(self._durable)
         self._turns = Turns()
 
-    @method(streaming=False, one_of=STREAM, completes=LIST_NAMES)
+    @method(streaming=False, one_of=STREAM, completes=LIST_NAMES, produces=[EventRef])
     async def poll(
         self,
         stream_id: SessionId | None = None,
@@ -96,19 +96,17 @@ class Reading(ClaudeBase, version=VERSION):
             if cursor is not None:
                 start = await streams.seq_of(self.db, stream, cursor.bytes) + 1
             page = await self._when_there(stream, lambda: self._from(stream, start, limit), wait_ms)
-            last = cursor.bytes if cursor else None
         else:
             reader = consumer or streams.DEFAULT_CONSUMER
             if ack is not None:
                 await self._acknowledge(stream, reader, ack)
             read = self._take if auto_ack and ack is None else self._peek
             page = await self._when_there(stream, lambda: read(stream, reader, limit), wait_ms)
-            last = None
-            if not page.events and page.next_seq:
-                last = await streams.node_of(self.db, stream.key, page.next_seq - 1)
-        yield await self._answer(stream, *page, last)
+        yield await self._answer(
+            stream, *page, cursor.bytes if cursor else None, of_consumer=bool(consumer) or not given
+        )
 
-    @method(read_only=True, render="chat", one_of=STREAM, completes=LIST_NAMES)
+    @method(read_only=True, render="chat", one_of=STREAM, completes=LIST_NAMES, produces=[EventRef])
     async def follow(
         self,
         stream_id: SessionId | None = None,
@@ -362,11 +360,25 @@ class Reading(ClaudeBase, version=VERSION):
         )
 
     async def _answer(
-        self, stream: StreamRow, page: Sequence[EventRow], position: int, cursor: bytes | None
+        self,
+        stream: StreamRow,
+        page: Sequence[EventRow],
+        position: int,
+        cursor: bytes | None,
+        *,
+        of_consumer: bool,
     ) -> Encoded:
         # Looked at after the events: who hears of the end has all events, or hears of more.
         current = await streams.reread(self.db, stream.key)
         last = page[-1].node_id if page else cursor
+        if of_consumer and position and not page:
+            # Mostly it has read everything.
+            is_at_end = position == current.next_seq
+            last = (
+                current.head
+                if is_at_end
+                else await streams.node_of(self.db, stream.key, position - 1)
+            )
         head: dict[str, Any] = {
             "type": "ok",
             "stream_id": ids.text(stream.id),

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from hubd.activation import Conflict, InvalidParams, Unavailable, method
@@ -11,20 +11,24 @@ from hubd.activation.params import Position, TreeId
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.base import (
     LIST_NAMES,
+    PAGE_ROWS,
     ClaudeBase,
     Name,
     NewName,
+    RowLimit,
     SessionId,
     now,
     reference,
 )
-from hubd.plugins.claudecode.handles import VERSION
+from hubd.plugins.claudecode.handles import VERSION, MessageRef, TurnRef
 from hubd.plugins.claudecode.making import new_session
 from hubd.plugins.claudecode.options import public, stored_options
 from hubd.storage import ids, references, streams, tree, walk
 from hubd.storage.database import Tx
 
 WHICH = ("name", "session_id")
+# More than any table has.
+ALL_ROWS: Final = 2**62
 
 
 class Sessions(ClaudeBase, version=VERSION):
@@ -99,14 +103,22 @@ class Sessions(ClaudeBase, version=VERSION):
         )
 
     @method(name="list", read_only=True, render="table")
-    async def list_sessions(self) -> AsyncIterator[events.SessionList]:
-        """List all sessions, in pages."""
-        after = 0
+    async def list_sessions(
+        self, limit: RowLimit | None = None
+    ) -> AsyncIterator[events.SessionList]:
+        """List all sessions in order of creation, in pages.
+
+        Args:
+            limit: The maximum number of sessions; all if absent.
+        """
+        after, left = 0, limit or ALL_ROWS
         while True:
-            page = await store.page_of_sessions(self.db, after)
+            wanted = min(left, PAGE_ROWS)
+            page = await store.page_of_sessions(self.db, after, wanted)
             if page or not after:
                 yield events.SessionList(sessions=[await self.info(entry) for entry in page])
-            if len(page) < 500:
+            left -= len(page)
+            if len(page) < wanted or not left:
                 return
             after = page[-1].key
 
@@ -217,21 +229,30 @@ class Sessions(ClaudeBase, version=VERSION):
             session_id: The same, by its id.
         """
         session = await self.session_named(name, session_id)
-        yield events.TreeOf(tree_id=ids.text(session.tree_id), head=ids.text(session.head_id))
+        yield events.TreeOf(
+            tree_id=ids.text(session.tree_id),
+            head=Position.at(session.tree_id, session.head_id),
+        )
 
-    @method(streaming=False, read_only=True, one_of=WHICH, completes=LIST_NAMES)
+    @method(
+        streaming=False,
+        read_only=True,
+        one_of=WHICH,
+        completes=LIST_NAMES,
+        produces=[TurnRef, MessageRef],
+    )
     async def list_branches(
         self,
         name: Name | None = None,
         session_id: SessionId | None = None,
         node_id: UUID | None = None,
     ) -> AsyncIterator[events.Branches]:
-        """List the turns in which the conversation went on below a node.
+        """List the turns that continue the conversation below a node.
 
         Args:
             name: The session.
             session_id: The same, by its id.
-            node_id: The node; where the session stands unless said otherwise.
+            node_id: The node; the session's head if absent.
         """
         session = await self.session_named(name, session_id)
         held = await tree.look_up(self.db, ids.text(session.tree_id))
@@ -239,28 +260,33 @@ class Sessions(ClaudeBase, version=VERSION):
             self.db, held, node_id.bytes if node_id else session.head_id
         )
         context = self.chats.context
-        standing = [
-            entry
-            for entry in await store.page_of_sessions(self.db, 0, 10_000)
-            if entry.tree == session.tree
+        paths = [
+            (name, await walk.path(self.db, head))
+            for name, head in await store.heads_in(self.db, session.tree)
         ]
-        found = []
+        branches = []
         for child in await context.children(await walk.node(self.db, place)):
             handle = context.own(child)
             if handle is not None and handle.method not in ("turn", "message"):
                 continue  # blocks are no branches
             blob = await context.blob(handle)
             data = blob.data if blob else {}
-            found.append(
+            branches.append(
                 events.Branch(
                     node_id=ids.text(child.id),
                     turn_index=data.get("index"),
                     summary=data.get("prompt") or data.get("text") or child.text or "",
                     handle=child.handle,
-                    sessions=[entry.name for entry in standing if entry.head == child.key],
+                    sessions=[
+                        name
+                        for name, path in paths
+                        if any(stretch.contains(child) for stretch in path)
+                    ],
                 )
             )
-        yield events.Branches(tree_id=ids.text(held.id), node_id=ids.text(place.id), branches=found)
+        yield events.Branches(
+            tree_id=ids.text(held.id), node_id=ids.text(place.id), branches=branches
+        )
 
     @method(streaming=False, read_only=True, completes=LIST_NAMES)
     async def usage(

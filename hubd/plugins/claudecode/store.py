@@ -1,5 +1,7 @@
 """claudecode: all SQL of the plugin, behind functions. `tx` functions compose with Arbor's."""
 
+import json
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json, to_json
@@ -26,6 +28,8 @@ _BREAK_OFF: Final = (
     "UPDATE claudecode_blobs SET complete = 1, "
     "data = json_remove(json_set(data, '$.finished', json('false')), '$.growing')"
 )
+# Characters of a prompt that lists show.
+PROMPT_LENGTH: Final = 200
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes WHERE key = ?"
 
 
@@ -128,6 +132,17 @@ async def page_of_sessions(db: Database, after: int, limit: int = 500) -> list[S
     """Sessions in the order in which they were made."""
     sql = f"{_SESSION} WHERE s.key > ? ORDER BY s.key LIMIT ?"
     return [SessionRow._make(row) for row in await db.fetch_rows(sql, after, limit)]
+
+
+async def heads_in(db: Database, tree: int) -> list[tuple[str, Place]]:
+    """Return the names and heads of the sessions on a tree, in order of creation."""
+    rows = await db.fetch_rows(
+        "SELECT s.name, n.key, n.id, n.tree, n.segment, n.depth, n.lane "
+        "FROM claudecode_sessions AS s JOIN arbor_nodes AS n ON n.key = s.head "
+        "WHERE s.tree = ? ORDER BY s.key",
+        tree,
+    )
+    return [(name, Place._make(place)) for name, *place in rows]
 
 
 def delete_session(tx: Tx, session: SessionRow) -> None:
@@ -322,11 +337,28 @@ def enqueue(tx: Tx, stream: int, request: str) -> None:
     tx.raw.execute(
         "INSERT INTO claudecode_queue (stream, request) VALUES (?, ?)", (stream, request)
     )
+    prompt = " ".join(from_json(request)["prompt"][: 4 * PROMPT_LENGTH].split())
+    shown = prompt if len(prompt) <= PROMPT_LENGTH else f"{prompt[: PROMPT_LENGTH - 1]}…"
+    tx.raw.execute("INSERT INTO claudecode_prompts (stream, prompt) VALUES (?, ?)", (stream, shown))
 
 
 def dequeue(tx: Tx, stream: int) -> None:
     """It waits no longer."""
     tx.raw.execute("DELETE FROM claudecode_queue WHERE stream = ?", (stream,))
+
+
+async def names_and_prompts(
+    db: Database, stream_keys: Iterable[int]
+) -> dict[int, tuple[str | None, str | None]]:
+    """Return the session name and the prompt of streams; None where they are not known."""
+    rows = await db.fetch_rows(
+        "SELECT s.key, n.name, p.prompt FROM chat_streams AS s "
+        "LEFT JOIN claudecode_sessions AS n ON n.id = s.session_id "
+        "LEFT JOIN claudecode_prompts AS p ON p.stream = s.key "
+        "WHERE s.key IN (SELECT value FROM json_each(?))",
+        json.dumps(list(stream_keys)),
+    )
+    return {key: (name, prompt) for key, name, prompt in rows}
 
 
 async def first_waiting(db: Database, session_id: bytes) -> tuple[int, str] | None:

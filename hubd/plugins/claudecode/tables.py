@@ -64,4 +64,18 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         request TEXT NOT NULL
     ) STRICT;
     """,
+    # The prompt of each chat as lists show it, also of chats that wait or never began.
+    """
+    CREATE TABLE claudecode_prompts (
+        stream INTEGER PRIMARY KEY REFERENCES chat_streams (key) ON DELETE CASCADE,
+        prompt TEXT NOT NULL
+    ) STRICT;
+    INSERT INTO claudecode_prompts (stream, prompt)
+        SELECT t.stream, substr(replace(b.data ->> 'prompt', char(10), ' '), 1, 200)
+        FROM claudecode_turns AS t JOIN claudecode_blobs AS b ON b.id = t.blob
+        WHERE b.data ->> 'prompt' IS NOT NULL;
+    INSERT OR IGNORE INTO claudecode_prompts (stream, prompt)
+        SELECT stream, substr(replace(request ->> 'prompt', char(10), ' '), 1, 200)
+        FROM claudecode_queue WHERE request ->> 'prompt' IS NOT NULL;
+    """,
 )

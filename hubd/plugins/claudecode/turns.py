@@ -38,6 +38,9 @@ class Turns:
         turn = self._turns.setdefault(key, _Turn())
         turn.calls += 1
         try:
+            if not turn.lock.locked():
+                await turn.lock.acquire()  # at once
+                return
             async with asyncio.timeout(TURN_SECONDS):
                 await turn.lock.acquire()
         except TimeoutError:

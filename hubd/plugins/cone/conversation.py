@@ -63,7 +63,13 @@ class Conversation(Cones, version=VERSION):
             task.cancel()
             await asyncio.wait([task])
 
-    @method(read_only=True, render="chat", aliases=ALIASES, completes=LIST_CONES)
+    @method(
+        read_only=True,
+        render="chat",
+        aliases=ALIASES,
+        completes=LIST_CONES,
+        produces=[MessageRef],
+    )
     async def get_conversation(
         self, identifier: Identifier, node_id: UUID | None = None
     ) -> AsyncIterator[events.ConversationMessage]:

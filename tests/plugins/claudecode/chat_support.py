@@ -224,7 +224,7 @@ class World:
 
     async def head(self, name: str = "s") -> str:
         """The node where a session stands."""
-        return str((await self.one("get_tree", name=name))["head"])
+        return str((await self.one("get_tree", name=name))["head"]["node_id"])
 
     async def session(self, name: str = "s") -> Event:
         """A session."""

@@ -291,7 +291,7 @@ def test_a_follower_far_behind_gets_the_rest_of_a_tools_input_after_the_chat() -
     *rest, end = shown.finish({**event, "input": {"a": 1}})
     pieces = [entry["partial_json"] for entry in [*first, *rest] if "partial_json" in entry]
     assert "".join(pieces) == '{"a":1}'
-    assert end["type"] == "tool_use_end"
+    assert (end["type"], end["input"]) == ("tool_use_end", {"a": 1})
 
 
 def test_the_same_block_of_two_subagents_is_told_apart() -> None:

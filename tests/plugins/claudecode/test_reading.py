@@ -371,8 +371,8 @@ async def test_a_page_under_way_makes_other_polls_of_its_consumer_wait(
     unread = asyncio.create_task(Call(hub, "claudecode.poll", params, client).run())
     await client.asked.wait()
     monkeypatch.setattr(turns, "TURN_SECONDS", 0.001)
-    for method, more in (("poll", {}), ("consumers_reset", {}), ("consumers_delete", {})):
-        error = await call_error(hub, f"claudecode.{method}", name="s", consumer="c", **more)
+    for method in ("poll", "consumers_reset", "consumers_delete"):
+        error = await call_error(hub, f"claudecode.{method}", name="s", consumer="c")
         assert error["code"] == "conflict", method
         assert "has not read its page" in error["message"]
     monkeypatch.undo()

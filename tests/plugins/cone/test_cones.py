@@ -235,6 +235,8 @@ def test_every_handle_in_a_schema_is_marked_as_one() -> None:
             if "handle" in model.get("properties", {})
         ]
         assert all("plexus-handle" in str(handle) for handle in handles), spec.name
+        if any(handles):
+            assert [handle.method for handle in spec.produces] == ["chat"], spec.name
 
 
 async def test_the_older_form_of_a_handle_resolves_as_well(hub: Hub) -> None:
