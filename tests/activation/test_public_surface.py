@@ -22,6 +22,7 @@ SURFACE = [
     "Origin",
     "PermissionDenied",
     "Prefix",
+    "Progress",
     "Prompt",
     "PromptArgument",
     "PromptMessage",
