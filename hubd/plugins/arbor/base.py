@@ -4,12 +4,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Hashable, Mapping
 from typing import Annotated, Any, Final, TypeVar
-from uuid import UUID
 
 from pydantic import Field
 from pydantic_core import to_json
 
 from hubd.activation import Activation, InvalidParams
+from hubd.activation.params import NodeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.encode import tree_json
 from hubd.storage import tree, walk
@@ -54,9 +54,9 @@ class ArborBase(Activation, version=VERSION):
                 await written.wait()
                 written.clear()
 
-    async def _place(self, tree_id: str, node_id: UUID | None) -> tuple[TreeRow, Place]:
+    async def _place(self, tree_id: str, node_id: NodeId | None) -> tuple[TreeRow, Place]:
         found = await tree.look_up(self.db, tree_id)
-        place = await tree.look_up_place(self.db, found, node_id.bytes if node_id else None)
+        place = await tree.look_up_place(self.db, found, node_id)
         return found, place
 
     async def _path_pages(self, place: Place, lanes: Lanes) -> AsyncIterator[list[Node]]:

@@ -4,12 +4,11 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any
-from uuid import UUID
 
 from pydantic import Field
 
 from hubd.activation import Encoded, NotFound, method
-from hubd.activation.params import TreeId
+from hubd.activation.params import NodeId, TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
     LIST_TREES,
@@ -22,7 +21,7 @@ from hubd.plugins.arbor.base import (
     metadata_text,
     now,
 )
-from hubd.plugins.arbor.drawing import MAX_NODES, Limits, drawing
+from hubd.plugins.arbor.drawing import MAX_DEPTH, MAX_NODES, Limits, drawing
 from hubd.plugins.arbor.encode import encoded, nodes_json, skeleton_json, tree_json
 from hubd.plugins.arbor.exchange import EXAMPLE, Import, export, lines_in, lines_of
 from hubd.plugins.arbor.render import DEPTH, WIDTH
@@ -62,15 +61,15 @@ class Trees(ArborBase, version=VERSION):
         tree_id: TreeId,
         depth: Annotated[int, Field(ge=0)] | None = None,
         lanes: Lanes = None,
-        after: UUID | None = None,
+        after: NodeId | None = None,
     ) -> AsyncIterator[events.TreeData | Encoded]:
-        """Read a whole tree: flat nodes in pages, every parent before its children.
+        """Read a whole tree: flat nodes in pages, in order of creation.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
             depth: Leave out what lies deeper.
             lanes: Which lanes to show; `main` unless said otherwise.
-            after: Go on behind this node; an earlier page's `next`.
+            after: Continue after this node: the `next` of an earlier page.
         """
         pages = self._whole(tree_id, depth, lanes, after)
         async for found, nodes, last in pages:
@@ -84,15 +83,15 @@ class Trees(ArborBase, version=VERSION):
         tree_id: TreeId,
         depth: Annotated[int, Field(ge=0)] | None = None,
         lanes: Lanes = None,
-        after: UUID | None = None,
+        after: NodeId | None = None,
     ) -> AsyncIterator[events.TreeSkeleton | Encoded]:
-        """Read the structure of a tree without its contents, in pages.
+        """Read the structure of a tree without its contents, in pages, in order of creation.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
             depth: Leave out what lies deeper.
             lanes: Which lanes to show; `main` unless said otherwise.
-            after: Go on behind this node; an earlier page's `next`.
+            after: Continue after this node: the `next` of an earlier page.
         """
         async for found, nodes, last in self._whole(tree_id, depth, lanes, after):
             content = {**tree_json(found), "nodes": list(map(skeleton_json, nodes))}
@@ -159,7 +158,7 @@ class Trees(ArborBase, version=VERSION):
         self,
         tree_id: TreeId,
         resolve: bool = False,
-        depth: Annotated[int, Field(ge=0, le=DEPTH)] = DEPTH,
+        depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)] = DEPTH,
         lanes: Lanes = None,
         limit: Annotated[int, Field(ge=1, le=MAX_NODES)] = MAX_NODES,
         width: Annotated[int, Field(ge=1, le=1000)] = WIDTH,
@@ -169,9 +168,9 @@ class Trees(ArborBase, version=VERSION):
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
             resolve: Show what handles point at, one line each, instead of the handles.
-            depth: How deep to draw.
-            lanes: Which lanes to show; `main` unless said otherwise.
-            limit: How many nodes to draw.
+            depth: The deepest level of `nodes`; the text stops at level 200 in any case.
+            lanes: The lanes to show; `main` by default.
+            limit: The maximum number of nodes; the oldest are drawn.
             width: Columns after which a text is cut.
         """
         found = await tree.look_up(self.db, tree_id)
@@ -224,11 +223,11 @@ class Trees(ArborBase, version=VERSION):
         yield events.TreeImported(tree_id=ids.text(found.id), owner_id=found.owner, nodes=count)
 
     async def _whole(
-        self, tree_id: str, depth: int | None, lanes: Lanes, after: UUID | None
+        self, tree_id: str, depth: int | None, lanes: Lanes, after: NodeId | None
     ) -> AsyncIterator[tuple[TreeRow, list[Node], str | None]]:
         """Pages of a tree, each with what comes after it; at least one page."""
         found = await tree.look_up(self.db, tree_id)
-        place = await tree.look_up_place(self.db, found, after.bytes) if after else None
+        place = await tree.look_up_place(self.db, found, after) if after else None
         # A page is held back until it is known whether it is the last.
         held: list[Node] = []
         async for page in walk.whole(self.db, found, lanes_of(lanes), after=place, depth=depth):

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from pydantic import Field
 
 from hubd.activation import Conflict, InvalidParams, NotFound, method
-from hubd.activation.params import Position
+from hubd.activation.params import NodeId, Position, WholeId
 from hubd.plugins.claudecode import events, native, store
 from hubd.plugins.claudecode.adopt import Adoption
 from hubd.plugins.claudecode.base import (
@@ -42,14 +42,14 @@ class History(Chatting, version=VERSION):
         self,
         name: Name | None = None,
         session_id: SessionId | None = None,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.ConversationMessage]:
         """Read a conversation: every message on the way to where the session stands.
 
         Args:
             name: The session.
             session_id: The same, by its id.
-            node_id: Another node of its tree.
+            node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         session = await self.session_named(name, session_id)
         async for message in self.messages_of(session, node_id):
@@ -60,21 +60,21 @@ class History(Chatting, version=VERSION):
         self,
         name: Name | None = None,
         session_id: SessionId | None = None,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.ConversationMessage]:
         """The messages that a model would be sent, from the tree alone, handles resolved.
 
         Args:
             name: The session.
             session_id: The same, by its id.
-            node_id: Another node of its tree.
+            node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         session = await self.session_named(name, session_id)
         async for message in self.messages_of(session, node_id):
             yield message
 
     @method(streaming=False, read_only=True)
-    async def get_block(self, blob_id: UUID) -> AsyncIterator[events.Block]:
+    async def get_block(self, blob_id: WholeId) -> AsyncIterator[events.Block]:
         """Read one block, message or turn, whole.
 
         Args:
@@ -195,14 +195,14 @@ class History(Chatting, version=VERSION):
         self,
         name: Name | None = None,
         session_id: SessionId | None = None,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.Exported]:
         """Write a conversation as one of Claude's own sessions, for `claude --resume`.
 
         Args:
             name: The session.
             session_id: The same, by its id.
-            node_id: Another node of its tree than where it stands.
+            node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         session = await self.session_named(name, session_id)
         messages = await self._context(session, node_id)
@@ -237,15 +237,14 @@ class History(Chatting, version=VERSION):
         return blob
 
     async def _context(
-        self, session: store.SessionRow, node_id: UUID | None
+        self, session: store.SessionRow, node_id: NodeId | None
     ) -> list[native.NativeMessage]:
         held = await tree.look_up(self.db, ids.text(session.tree_id))
-        at = node_id.bytes if node_id else session.head_id
-        place = await tree.look_up_place(self.db, held, at)
+        place = await tree.look_up_place(self.db, held, node_id or session.head_id)
         return await self.chats.context.messages(place)
 
     async def messages_of(
-        self, session: store.SessionRow, node_id: UUID | None
+        self, session: store.SessionRow, node_id: NodeId | None
     ) -> AsyncIterator[events.ConversationMessage]:
         """The messages on the way to where a session stands, or to another node of its tree."""
         for message in await self._context(session, node_id):

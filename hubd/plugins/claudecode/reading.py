@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, NamedTuple
-from uuid import UUID
 
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
 from hubd.activation import Encoded, InvalidParams, NotFound, method
+from hubd.activation.params import NodeId
 from hubd.plugins.claudecode import events
 from hubd.plugins.claudecode.base import (
     LIST_NAMES,
@@ -22,7 +22,7 @@ from hubd.plugins.claudecode.base import (
 )
 from hubd.plugins.claudecode.handles import VERSION
 from hubd.plugins.claudecode.live import Shown
-from hubd.storage import ids, streams
+from hubd.storage import cursors, ids, streams
 from hubd.storage.database import Tx
 from hubd.storage.streams import OPEN, EventRow, Page, StreamRow
 from hubd.storage.tail import Tails
@@ -55,7 +55,7 @@ class Reading(ClaudeBase, version=VERSION):
         session_id: SessionId | None = None,
         name: Name | None = None,
         from_seq: Annotated[int, Field(ge=0)] | None = None,
-        cursor: UUID | None = None,
+        cursor: NodeId | None = None,
         consumer: Name | None = None,
         limit: Limit = 100,
         wait_ms: Annotated[int, Field(ge=0, le=MAX_WAIT_MS)] = 0,
@@ -68,7 +68,8 @@ class Reading(ClaudeBase, version=VERSION):
             session_id: The newest stream of this session.
             name: The same, by the session's name.
             from_seq: The first seq wanted; nothing is remembered.
-            cursor: A node; events behind it are wanted.
+            cursor: The node of an event: its id, or the last 4 or more digits; the events after
+                it are returned.
             consumer: A name under which the hub remembers what was read; `default` unless one of
                 the other two is given.
             limit: How many events at most.
@@ -82,7 +83,9 @@ class Reading(ClaudeBase, version=VERSION):
         if given and consumer is None:
             start = from_seq or 0
             if cursor is not None:
-                start = await streams.seq_of(self.db, stream, cursor.bytes) + 1
+                node_id = await cursors.node_id(self.db, stream, cursor)
+                start = await streams.seq_of(self.db, stream, node_id) + 1
+                cursor = ids.text(node_id)
             found = await self._when_there(
                 stream, lambda: self._from(stream, start, limit), wait_ms
             )
@@ -319,11 +322,11 @@ class Reading(ClaudeBase, version=VERSION):
         )
 
     async def _answer(
-        self, stream: StreamRow, page: Sequence[EventRow], position: int, cursor: UUID | None
+        self, stream: StreamRow, page: Sequence[EventRow], position: int, cursor: str | None
     ) -> Encoded:
         # Looked at after the events: who hears of the end has all events, or hears of more.
         current = await streams.reread(self.db, stream.key)
-        last = ids.text(page[-1].node_id) if page else str(cursor) if cursor else None
+        last = ids.text(page[-1].node_id) if page else cursor
         head: dict[str, Any] = {
             "type": "ok",
             "stream_id": ids.text(stream.id),

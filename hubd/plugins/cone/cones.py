@@ -1,10 +1,9 @@
 """cone: making, finding, branching and removing cones."""
 
 from collections.abc import AsyncIterator
-from uuid import UUID
 
 from hubd.activation import InvalidParams, method
-from hubd.activation.params import Position, TreeId
+from hubd.activation.params import NodeId, Position, TreeId
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.base import (
     ALIASES,
@@ -34,7 +33,7 @@ class Cones(ConeBase, version=VERSION):
         model_id: ModelId | None = None,
         system_prompt: SystemPrompt | None = None,
         tree_id: TreeId | None = None,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.ConeCreated]:
         """Make a cone, on a tree of its own or at a node of an existing one.
 
@@ -44,7 +43,8 @@ class Cones(ConeBase, version=VERSION):
                 settings unless said otherwise.
             system_prompt: What the model is told before everything else.
             tree_id: Begin on this tree.
-            node_id: Begin at this node of it; its root unless said otherwise.
+            node_id: Begin at this node of it: its id, or the last 4 or more digits; the root by
+                default.
         """
         if node_id is not None and tree_id is None:
             raise InvalidParams("node_id needs tree_id")
@@ -58,7 +58,7 @@ class Cones(ConeBase, version=VERSION):
             else:
                 held = tree.writable(tx, tree_id)
                 references.claim(tx, held, owner, 1, now())
-            head = tree.place(tx, held, node_id.bytes if node_id else None)
+            head = tree.place(tx, held, node_id)
             reference = None
             if system_prompt is not None:
                 head, reference = self.say(tx, held, head, "system", "system", system_prompt)
@@ -131,20 +131,20 @@ class Cones(ConeBase, version=VERSION):
 
     @method(streaming=False, aliases=ALIASES, completes=LIST_CONES)
     async def set_head(
-        self, identifier: Identifier, node_id: UUID
+        self, identifier: Identifier, node_id: NodeId
     ) -> AsyncIterator[events.HeadSet]:
-        """Let a cone stand at another node of its tree; its next chat goes on from there.
+        """Move a cone's head to another node of its tree. The next chat continues from there.
 
         Args:
             identifier: The cone: its name, its id, or the beginning of its id.
-            node_id: The node.
+            node_id: The node: its id, or the last 4 or more digits of it.
         """
         cone = await store.look_up(self.db, identifier)
 
         def move(tx: Tx) -> bytes:
             current = store.find(tx, ids.text(cone.id))
             held = tree.find(tx, ids.text(cone.tree_id))
-            head = tree.place(tx, held, node_id.bytes)
+            head = tree.place(tx, held, node_id)
             store.move_head(tx, current, head, now())
             return head.id
 
@@ -157,7 +157,7 @@ class Cones(ConeBase, version=VERSION):
         self,
         identifier: Identifier,
         new_name: Name,
-        at: UUID | None = None,
+        at: NodeId | None = None,
         model_id: ModelId | None = None,
     ) -> AsyncIterator[events.ConeForked]:
         """Make a cone that goes on from where another one stands, or stood. Copies nothing.
@@ -165,8 +165,8 @@ class Cones(ConeBase, version=VERSION):
         Args:
             identifier: The cone to fork: its name, its id, or the beginning of its id.
             new_name: What to call the new one.
-            at: A node of its tree, for example an earlier message; where it stands unless said
-                otherwise.
+            at: The node to continue from, such as an earlier message: its id, or the last 4 or
+                more digits; the head by default.
             model_id: Which model answers; the same unless said otherwise.
         """
         source = await store.look_up(self.db, identifier)
@@ -178,7 +178,7 @@ class Cones(ConeBase, version=VERSION):
                 tx,
                 cone_id=ids.uuid4(),
                 name=new_name,
-                head=tree.place(tx, held, at.bytes if at else current.head_id),
+                head=tree.place(tx, held, at or current.head_id),
                 model_id=model_id or current.model_id,
                 system_message=current.system_message,
                 now=now(),

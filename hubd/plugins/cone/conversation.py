@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, nullcontext
 from typing import Any, Final, Literal
-from uuid import UUID
 
 from pydantic_core import to_json
 
 from hubd.activation import Conflict, ExecutionError, Timeout, method
-from hubd.activation.params import Position
+from hubd.activation.params import NodeId, Position
 from hubd.plugins.cone import context, events, store
 from hubd.plugins.cone.base import (
     ALIASES,
@@ -65,13 +64,13 @@ class Conversation(Cones, version=VERSION):
 
     @method(read_only=True, render="chat", aliases=ALIASES, completes=LIST_CONES)
     async def get_conversation(
-        self, identifier: Identifier, node_id: UUID | None = None
+        self, identifier: Identifier, node_id: NodeId | None = None
     ) -> AsyncIterator[events.ConversationMessage]:
         """Read a conversation: everything said on the way to where the cone stands.
 
         Args:
             identifier: The cone: its name, its id, or the beginning of its id.
-            node_id: Another node of its tree.
+            node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         cone = await store.look_up(self.db, identifier)
         async with aclosing(self._said(cone, node_id)) as messages:
@@ -91,14 +90,14 @@ class Conversation(Cones, version=VERSION):
         self,
         identifier: Identifier,
         format: Literal["markdown", "jsonl"] = "markdown",
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.Exported]:
         """Write a conversation as a document; `-o raw` gives nothing but the text.
 
         Args:
             identifier: The cone: its name, its id, or the beginning of its id.
             format: A document for people, or a JSON object for each message.
-            node_id: Another node of its tree than where the cone stands.
+            node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         cone = await store.look_up(self.db, identifier)
         if format == "markdown":
@@ -218,11 +217,12 @@ class Conversation(Cones, version=VERSION):
                     )
         return found
 
-    async def _said(self, cone: store.ConeRow, node_id: UUID | None) -> AsyncGenerator[Said, None]:
+    async def _said(
+        self, cone: store.ConeRow, node_id: NodeId | None
+    ) -> AsyncGenerator[Said, None]:
         """What was said on the way to a node of a cone's tree."""
         held = await tree.look_up(self.db, ids.text(cone.tree_id))
-        wanted = node_id.bytes if node_id else cone.head_id
-        place = await tree.look_up_place(self.db, held, wanted)
+        place = await tree.look_up_place(self.db, held, node_id or cone.head_id)
         async with aclosing(context.said(self.db, self.host, place)) as messages:
             async for entry in messages:
                 yield entry
