@@ -238,7 +238,7 @@ class Branches(Event):
 class ConversationMessage(Event, tag="message"):
     """One message of a conversation, with its blocks as a model would get them."""
 
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "system"]
     content: list[dict[str, Any]]
     model: str | None
     timestamp: str | None
@@ -337,6 +337,8 @@ class ResolvedMessage(Event):
     text: str
     content: list[dict[str, Any]]
     model: str | None
+    complete: bool = Field(description="False if it broke off and the program dropped it")
+    synthetic: bool = Field(description="The program's own words, which no model is told")
     data: dict[str, Any]
 
 

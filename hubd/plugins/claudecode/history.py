@@ -21,6 +21,7 @@ from hubd.plugins.claudecode.base import (
     reference,
 )
 from hubd.plugins.claudecode.chatting import Chatting
+from hubd.plugins.claudecode.context import for_program
 from hubd.plugins.claudecode.handles import VERSION
 from hubd.plugins.claudecode.making import new_session
 from hubd.plugins.claudecode.resume import WRITTEN_AS
@@ -215,7 +216,7 @@ class History(Chatting, version=VERSION):
             file,
             session_id=native_id,
             cwd=cwd,
-            messages=messages,
+            messages=for_program(messages),
             version=WRITTEN_AS,
             now=datetime.now(UTC),
         )

@@ -9,7 +9,8 @@ from pydantic_core import to_json
 
 from hubd.activation import Conflict, ExecutionError, Timeout, method
 from hubd.activation.params import NodeId, Position
-from hubd.plugins.cone import context, events, store
+from hubd.conversations import context
+from hubd.plugins.cone import events, store
 from hubd.plugins.cone.base import (
     ALIASES,
     LIST_CONES,
@@ -18,7 +19,6 @@ from hubd.plugins.cone.base import (
     now,
 )
 from hubd.plugins.cone.cones import Cones
-from hubd.plugins.cone.context import Said
 from hubd.plugins.cone.exchange import Exchange
 from hubd.plugins.cone.handles import VERSION, MessageRef
 from hubd.plugins.cone.providers.choice import reach, split
@@ -219,11 +219,11 @@ class Conversation(Cones, version=VERSION):
 
     async def _said(
         self, cone: store.ConeRow, node_id: NodeId | None
-    ) -> AsyncGenerator[Said, None]:
+    ) -> AsyncGenerator[context.Message, None]:
         """What was said on the way to a node of a cone's tree."""
         held = await tree.look_up(self.db, ids.text(cone.tree_id))
         place = await tree.look_up_place(self.db, held, node_id or cone.head_id)
-        async with aclosing(context.said(self.db, self.host, place)) as messages:
+        async with aclosing(context.messages(self.db, self.host, place)) as messages:
             async for entry in messages:
                 yield entry
 
@@ -242,13 +242,13 @@ async def _next(
         ) from None
 
 
-def _markdown(entry: Said) -> str:
+def _markdown(entry: context.Message) -> str:
     speaker = entry.name if entry.name and entry.name != entry.role else None
     title = f"{entry.role} ({speaker})" if speaker else entry.role
     return f"\n## {title}\n\n{entry.content.rstrip()}"
 
 
-def _json_line(entry: Said) -> str:
+def _json_line(entry: context.Message) -> str:
     fields: dict[str, Any] = {
         "role": entry.role,
         "content": entry.content,
