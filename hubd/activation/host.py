@@ -95,6 +95,9 @@ class Host(Protocol):
     def named(self, handle: WireHandle) -> WireHandle:
         """The same handle with its plugin's name in place of an id, where the hub knows it."""
 
+    def unowned(self, handle: WireHandle) -> HubError | None:
+        """Return the error that resolving would end with if no plugin owns a handle."""
+
     def prompts_changed(self) -> None:
         """Tell whoever shows prompts that this plugin offers others than before."""
 

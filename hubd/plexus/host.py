@@ -131,6 +131,14 @@ class PlexusHost:
             return handle
         return replace(handle, plugin=owner.path)
 
+    def unowned(self, handle: WireHandle) -> HubError | None:
+        """As `Host.unowned`."""
+        try:
+            self._hub.owner_of(handle)
+        except HubError as error:
+            return error
+        return None
+
     def prompts_changed(self) -> None:
         """As `Host.prompts_changed`."""
         self._hub.tell("prompts")

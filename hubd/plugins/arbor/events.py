@@ -64,7 +64,10 @@ class TreeInfo(BaseModel, defer_build=True):
     """One tree. `state_since` is when its state began, in seconds."""
 
     tree_id: str
-    owner_id: str
+    owner_id: str | None = Field(
+        description="The owner that made the tree, or another if that one released it; null "
+        "without owners"
+    )
     ref_count: int
     owners: dict[str, int]
     metadata: dict[str, Any] | None

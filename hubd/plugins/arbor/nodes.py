@@ -62,7 +62,9 @@ class Nodes(ArborBase, version=VERSION):
         label: Label | None = None,
         metadata: Metadata = None,
     ) -> AsyncIterator[events.NodeCreated]:
-        """Add a node that points at what a plugin owns.
+        """Add a node that points at data of a plugin.
+
+        A handle of a plugin that is not running is stored too, with a warning.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
@@ -75,9 +77,16 @@ class Nodes(ArborBase, version=VERSION):
         written = str(named)
         if len(written) > MAX_HANDLE:
             raise InvalidParams(f"a handle may have {MAX_HANDLE} characters, not {len(written)}")
-        yield await self._create(
+        created = await self._create(
             tree_id, parent, lambda tx: tree.external(tx, named), written, label, metadata
         )
+        if (problem := self.host.unowned(named)) is not None:
+            await self.host.advise(
+                problem.code,
+                f"The handle is stored, but {problem.message}; it resolves when such a plugin "
+                f"runs. {problem.suggestion}",
+            )
+        yield created
 
     @method(streaming=False, read_only=True, completes=LIST_TREES)
     async def node_get(

@@ -1,13 +1,15 @@
 """arbor: making, reading, finding, drawing and exchanging whole trees."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from hubd.activation import Encoded, NotFound, method
+from hubd.activation import Encoded, NotFound, Progress, method
+from hubd.activation.pages import RowLimit
 from hubd.activation.params import NodeId, TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
@@ -23,12 +25,21 @@ from hubd.plugins.arbor.base import (
 )
 from hubd.plugins.arbor.drawing import MAX_DEPTH, MAX_NODES, Limits, drawing
 from hubd.plugins.arbor.encode import encoded, nodes_json, skeleton_json, tree_json
-from hubd.plugins.arbor.exchange import EXAMPLE, Import, export, lines_in, lines_of
+from hubd.plugins.arbor.exchange import (
+    EXAMPLE,
+    Import,
+    count_lines,
+    export,
+    lines_in,
+    lines_of,
+)
 from hubd.plugins.arbor.render import DEPTH, WIDTH
 from hubd.storage import ids, tree, walk
 from hubd.storage.database import Tx
 from hubd.storage.tree import TreeRow
 from hubd.storage.walk import Node
+
+EVERY_LANE: Final = frozenset(range(len(tree.LANES)))
 
 
 class Trees(ArborBase, version=VERSION):
@@ -99,18 +110,20 @@ class Trees(ArborBase, version=VERSION):
 
     @method(read_only=True, render="table")
     async def tree_list(
-        self, owner_id: OwnerId | None = None
+        self, owner_id: OwnerId | None = None, limit: RowLimit | None = None
     ) -> AsyncIterator[events.TreeList | Encoded]:
-        """List the active trees, in pages.
+        """List the active trees in order of creation, in pages.
 
         Args:
-            owner_id: Only those that this owner holds.
+            owner_id: Only the trees that this owner holds.
+            limit: The maximum number of trees; all by default.
         """
-        async for trees in self._trees("active"):
-            yield encoded(
-                events.TreeList,
-                trees=[entry for entry in trees if owner_id is None or owner_id in entry["owners"]],
-            )
+
+        def wanted(entry: dict[str, Any]) -> bool:
+            return owner_id is None or owner_id in entry["owners"]
+
+        async for trees in self._trees("active", limit, wanted):
+            yield encoded(events.TreeList, trees=trees)
 
     @method(streaming=False, completes=LIST_TREES)
     async def tree_update_metadata(
@@ -134,7 +147,7 @@ class Trees(ArborBase, version=VERSION):
 
     @method(read_only=True, render="table")
     async def tree_query(
-        self, metadata: dict[str, Any]
+        self, metadata: dict[str, Any], limit: RowLimit | None = None
     ) -> AsyncIterator[events.TreeList | Encoded]:
         """Find active trees whose metadata contains what is given, in pages.
 
@@ -142,10 +155,14 @@ class Trees(ArborBase, version=VERSION):
 
         Args:
             metadata: What the trees' metadata must contain.
+            limit: The maximum number of trees; all by default.
         """
-        async for trees in self._trees("active"):
-            matching = [entry for entry in trees if _contains(entry["metadata"], metadata)]
-            yield encoded(events.TreeList, trees=matching)
+
+        def wanted(entry: dict[str, Any]) -> bool:
+            return _contains(entry["metadata"], metadata)
+
+        async for trees in self._trees("active", limit, wanted):
+            yield encoded(events.TreeList, trees=trees)
 
     @method(
         streaming=False,
@@ -195,8 +212,15 @@ class Trees(ArborBase, version=VERSION):
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
         """
-        async for line in export(self.db, await tree.look_up(self.db, tree_id)):
+        found = await tree.look_up(self.db, tree_id)
+        total = await walk.count(self.db, found, EVERY_LANE) - 1
+        progress = Progress(self.host, "exporting nodes")
+        # The first line is the tree itself.
+        number = -1
+        async for line in export(self.db, found):
             yield line
+            number += 1
+            await progress.update(number, total)
 
     @method(streaming=False, needs_context=True, one_of=("data", "file"))
     async def tree_import(
@@ -214,10 +238,15 @@ class Trees(ArborBase, version=VERSION):
             owner_id: Who holds the tree; the exported owner unless said otherwise.
             new_ids: Make a copy with ids of its own, also where the tree itself exists.
         """
-        lines = lines_of(data) if data is not None else lines_in(self._path_of(file or ""))
+        progress = Progress(self.host, "importing nodes")
+        if data is not None:
+            lines, total = lines_of(data), data.count("\n") + 1
+        else:
+            path = self._path_of(file or "")
+            lines, total = lines_in(path), await asyncio.to_thread(count_lines, path)
         work = Import(self.db, owner=owner_id, new_ids=new_ids, now=now())
         try:
-            found, count = await work.run(lines)
+            found, count = await work.run(lines, lambda done: progress.update(done, total))
         finally:
             self.removal_due.set()
         yield events.TreeImported(tree_id=ids.text(found.id), owner_id=found.owner, nodes=count)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 from hubd.activation import InvalidParams, method
+from hubd.activation.pages import RowLimit, limited
 from hubd.activation.params import NodeId, Position, TreeId
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.base import (
@@ -98,16 +99,14 @@ class Cones(ConeBase, version=VERSION):
         )
 
     @method(name="list", read_only=True, render="table")
-    async def list_cones(self) -> AsyncIterator[events.ConeList]:
-        """List all cones, in pages."""
-        after = 0
-        while True:
-            page = await store.page(self.db, after)
-            if page or not after:
-                yield events.ConeList(cones=list(map(info, page)))
-            if len(page) < store.PAGE:
-                return
-            after = page[-1].key
+    async def list_cones(self, limit: RowLimit | None = None) -> AsyncIterator[events.ConeList]:
+        """List all cones in order of creation, in pages.
+
+        Args:
+            limit: The maximum number of cones; all by default.
+        """
+        async for page in limited(self._pages(), limit):
+            yield events.ConeList(cones=list(map(info, page)))
 
     @method(streaming=False, destructive=True, aliases=ALIASES, completes=LIST_CONES)
     async def delete(self, identifier: Identifier) -> AsyncIterator[events.ConeDeleted]:
@@ -195,6 +194,12 @@ class Cones(ConeBase, version=VERSION):
             model_id=made.model_id,
             head=Position.at(made.tree_id, made.head_id),
         )
+
+    async def _pages(self) -> AsyncIterator[list[store.ConeRow]]:
+        after = 0
+        while page := await store.page(self.db, after):
+            yield page
+            after = page[-1].key
 
     async def _advise(self, model_id: str, *, asked_for: bool) -> None:
         """Say what will keep a cone from answering as its maker may expect."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
+from hubd.plugins.arbor.encode import tree_json
 from hubd.plugins.arbor.exchange import Import, export, lines_of
 from hubd.storage import ids, outline, references, tree, walk
 from hubd.storage.database import Database, Tx
@@ -118,18 +119,10 @@ class Storage:
                 assert len(page) <= self.page
                 rows += page
                 after = page[-1].key
-        return [
-            {
-                "tree_id": ids.text(row.id),
-                "owner_id": row.owner,
-                "ref_count": row.ref_count,
-                "owners": json.loads(row.owners),
-                "metadata": json.loads(row.metadata) if row.metadata else None,
-                "state": row.state,
-                "root": ids.text(row.root_id),
-            }
-            for row in rows
-        ]
+        entries = [tree_json(row) for row in rows]
+        for entry in entries:
+            del entry["state_since"], entry["created_at"]
+        return entries
 
     async def history(self, tree_id: str) -> list[str]:
         return [step.step for step in await references.history(self.db, UUID(tree_id).bytes)]

@@ -14,7 +14,7 @@ async def compare(forest: Forest, system: System, step: Step) -> None:
     expected = {
         tree.id: {
             "tree_id": tree.id,
-            "owner_id": tree.owner,
+            "owner_id": tree.holder,
             "ref_count": sum(tree.owners.values()),
             "owners": tree.owners,
             "metadata": tree.metadata,

@@ -48,6 +48,11 @@ class Tree:
     def __post_init__(self) -> None:
         self.nodes = {self.root: View(self.root, None, 0, "main", Content("text", ""))}
 
+    @property
+    def holder(self) -> str | None:
+        """The owner that made the tree, or the first one that still holds it."""
+        return self.owner if self.owner in self.owners else min(self.owners, default=None)
+
     def add(
         self, node: str, parent: str, lane: str, content: Content, label: str | None = None
     ) -> None:

@@ -18,7 +18,7 @@ from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
 from hubd.wire.handle import WireHandle
 from tests.plugins.arbor.grower import Grower
-from tests.support import call_events, hub_with
+from tests.support import call_events, call_items, hub_with
 
 # What makes text run the other way, or ends doing so.
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -114,6 +114,22 @@ async def test_the_nodes_are_told_flat_as_well(hub: Hub) -> None:
         "label": "greeting",
     }
     assert drawn["more"] == 0
+
+
+async def test_a_handle_that_no_plugin_owns_is_stored_with_guidance(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    for handle, code in (
+        ("ecko@1.0.0::once:x", "activation_not_found"),
+        ("echo@2.0.0::once:x", "version_unsupported"),
+        ("echo@1.0.0::once:x", None),
+    ):
+        params = {"tree_id": tree_id, "handle": handle}
+        items = await call_items(hub, "arbor.node_create_external", **params)
+        assert items[-2]["content"]["content"] == handle
+        guidance = [item for item in items if item["type"] == "guidance"]
+        assert [item["error_type"] for item in guidance] == ([code] if code else [])
+        if code == "activation_not_found":
+            assert "Did you mean echo?" in guidance[0]["suggestion"]
 
 
 # One line a node

@@ -244,3 +244,10 @@ async def test_the_older_form_of_a_handle_resolves_as_well(hub: Hub) -> None:
     older = {"source": "cone", "source_version": "1.0.0", "identifier": identifier}
     resolved = await only(hub, "plexus.resolve_handle", handle=older)
     assert (resolved["handle"], resolved["data"]["content"]) == (made["handle"], "s")
+
+
+async def test_a_list_of_cones_can_be_limited(hub: Hub) -> None:
+    for name in "abc":
+        await only(hub, "cone.create", name=name)
+    listed = await only(hub, "cone.list", limit=2)
+    assert [cone["name"] for cone in listed["cones"]] == ["a", "b"]
