@@ -48,16 +48,16 @@ async def left_out(
     return counts
 
 
-async def short_ids(db: Database, tree: TreeRow, node_ids: Collection[bytes]) -> dict[bytes, str]:
+async def short_ids(db: Database, tree: int, node_ids: Collection[bytes]) -> dict[bytes, str]:
     """Find the shortest end of each id that no other node of lane `main` in the tree has.
 
     Args:
         db: The database.
-        tree: The tree.
+        tree: The key of the tree.
         node_ids: Ids of nodes of lane `main`.
     """
     endings = sorted({node_id.hex()[-ids.MIN_ENDING :].upper() for node_id in node_ids})
-    rows = await db.fetch_rows(_BY_ENDINGS, tree.key, json.dumps(endings))
+    rows = await db.fetch_rows(_BY_ENDINGS, tree, json.dumps(endings))
     # The digits from the last to the first, sorted: ids that end alike are neighbours.
     backwards = sorted({node_id.hex()[::-1] for (node_id,) in rows})
     lengths = dict.fromkeys(backwards, ids.MIN_ENDING)

@@ -163,3 +163,18 @@ async def test_a_block_below_its_own_message_is_told_once(here: World) -> None:
     put = {**head, "node_id": await add(here, head["tree_id"], later, handle=handle)}
     for told in (await told_by_claude(here, **put), await told_by_cone(here, **put)):
         assert told[-2:] == [("assistant", "more"), ("user", "done")]
+
+
+async def test_every_message_has_a_short_id_that_forks_there(here: World) -> None:
+    await here.chat(say("one"))
+    await here.chat(say("two"))
+    messages = await here.call("get_conversation", name="s")
+    assert all(len(message["short_id"]) >= 4 for message in messages)
+    await here.one("fork", name="s", new_name="early", at=messages[1]["short_id"])
+    early = await here.call("get_conversation", name="early")
+    assert early == messages[:2]
+    await here.one("cone.create", name="c", system_prompt="s", model_id="offline")
+    await here.call("cone.chat", identifier="c", prompt="hello")
+    said = await here.call("cone.get_conversation", identifier="c")
+    moved = await here.one("cone.set_head", identifier="c", node_id=said[1]["short_id"])
+    assert moved["head"]["node_id"] == said[1]["node_id"]

@@ -35,7 +35,7 @@ async def test_a_short_id_is_the_shortest_end_that_only_its_node_has(
         async with Database(Path(directory) / "hub.db") as db:
             oak = await db.transaction(lambda tx: plant(tx, main, events))
             shown = {oak.root_id, *sorted(main)[::2]}
-            short_ids = await outline.short_ids(db, oak, shown)
+            short_ids = await outline.short_ids(db, oak.key, shown)
             assert short_ids.keys() == shown
             everything = [node_id.hex() for node_id in (oak.root_id, *main)]
             for node_id, short in short_ids.items():

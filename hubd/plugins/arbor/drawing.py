@@ -59,7 +59,9 @@ async def drawing(
     if await walk.count(db, tree, lanes) > len(nodes):
         last_key = nodes[-1].key if len(nodes) == limits.nodes else 2**62
         left_out = await outline.left_out(db, tree, lanes, last_key, limits.depth)
-    short_ids = await outline.short_ids(db, tree, [node.id for node in nodes if node.lane == MAIN])
+    short_ids = await outline.short_ids(
+        db, tree.key, [node.id for node in nodes if node.lane == MAIN]
+    )
     summaries = await _summaries(host, nodes, limits.width) if host else {}
 
     def compose() -> Drawing:

@@ -226,4 +226,5 @@ def _native(
         message_id=about.get("message_id"),
         uuids=tuple(about.get("uuids") or ()),
         timestamp=datetime.fromtimestamp(node.created_at, UTC).isoformat(),
+        node_id=node.id,
     )

@@ -241,6 +241,10 @@ class ConversationMessage(Event, tag="message"):
     role: Literal["user", "assistant", "system"]
     content: list[dict[str, Any]]
     model: str | None
+    short_id: str | None = Field(
+        description="The shortest end of the node's id, at least 4 digits, that no other node of "
+        "the tree has; null in Claude's own session files"
+    )
     timestamp: str | None
 
 

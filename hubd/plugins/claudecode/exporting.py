@@ -38,4 +38,4 @@ class Exporting(History, version=VERSION):
             if format == "markdown":
                 yield events.ExportedPart(text=f"\n{markdown.message(entry.role, entry.content)}")
             else:
-                yield events.ExportedPart(text=entry.model_dump_json(exclude={"type"}))
+                yield events.ExportedPart(text=entry.model_dump_json(exclude={"type", "short_id"}))

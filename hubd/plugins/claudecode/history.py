@@ -26,7 +26,7 @@ from hubd.plugins.claudecode.handles import VERSION
 from hubd.plugins.claudecode.making import new_session
 from hubd.plugins.claudecode.resume import WRITTEN_AS
 from hubd.plugins.claudecode.sessions import WHICH
-from hubd.storage import ids, streams, tree
+from hubd.storage import ids, outline, streams, tree
 from hubd.storage.database import Tx
 
 NativeId = Annotated[
@@ -248,8 +248,11 @@ class History(Chatting, version=VERSION):
         self, session: store.SessionRow, node_id: NodeId | None
     ) -> AsyncIterator[events.ConversationMessage]:
         """The messages on the way to where a session stands, or to another node of its tree."""
-        for message in await self._context(session, node_id):
-            yield _shown(message)
+        messages = await self._context(session, node_id)
+        nodes = [message.node_id for message in messages if message.node_id]
+        short_ids = await outline.short_ids(self.db, session.tree, nodes)
+        for message in messages:
+            yield _shown(message, short_ids.get(message.node_id or b""))
 
     async def _not_yet_in(
         self, session: store.SessionRow, last_uuid: str, messages: list[native.NativeMessage]
@@ -277,10 +280,13 @@ class History(Chatting, version=VERSION):
         return cwd if cwd and Path(cwd).is_dir() else self.directory(None)
 
 
-def _shown(message: native.NativeMessage) -> events.ConversationMessage:
+def _shown(
+    message: native.NativeMessage, short_id: str | None = None
+) -> events.ConversationMessage:
     return events.ConversationMessage(
         role=message.role,
         content=message.content,
         model=message.model,
+        short_id=short_id,
         timestamp=message.timestamp,
     )

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from pydantic_core import to_json
 
 from hubd.activation import Conflict, ExecutionError, Timeout, method
+from hubd.activation.pages import ROWS_PER_ITEM
 from hubd.activation.params import NodeId, Position
 from hubd.conversations import context
 from hubd.plugins.cone import events, store
@@ -23,7 +24,7 @@ from hubd.plugins.cone.exchange import Exchange
 from hubd.plugins.cone.handles import VERSION, MessageRef
 from hubd.plugins.cone.providers.choice import reach, split
 from hubd.plugins.cone.providers.provider import Ending, Message
-from hubd.storage import ids, tree
+from hubd.storage import ids, outline, tree
 from hubd.storage.database import Tx
 from hubd.storage.tree import Place
 
@@ -73,17 +74,21 @@ class Conversation(Cones, version=VERSION):
             node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         cone = await store.look_up(self.db, identifier)
-        async with aclosing(self._said(cone, node_id)) as messages:
-            async for entry in messages:
-                yield events.ConversationMessage(
-                    role=entry.role,
-                    content=entry.content,
-                    name=entry.name,
-                    model=entry.model,
-                    node_id=ids.text(entry.node.id),
-                    handle=entry.node.handle,
-                    created_at=entry.node.created_at,
-                )
+        async with aclosing(self._pages_of(self._said(cone, node_id))) as pages:
+            async for page in pages:
+                nodes = [entry.node.id for entry in page]
+                short_ids = await outline.short_ids(self.db, cone.tree, nodes)
+                for entry in page:
+                    yield events.ConversationMessage(
+                        role=entry.role,
+                        content=entry.content,
+                        name=entry.name,
+                        model=entry.model,
+                        node_id=ids.text(entry.node.id),
+                        short_id=short_ids.get(entry.node.id),
+                        handle=entry.node.handle,
+                        created_at=entry.node.created_at,
+                    )
 
     @method(read_only=True, render="text", aliases=ALIASES, completes=LIST_CONES)
     async def export(
@@ -216,6 +221,20 @@ class Conversation(Cones, version=VERSION):
                         suggestion="Go back to an earlier node (set_head, fork), or begin anew",
                     )
         return found
+
+    async def _pages_of(
+        self, messages: AsyncGenerator[context.Message, None]
+    ) -> AsyncGenerator[list[context.Message], None]:
+        """The same messages, several at a time."""
+        page: list[context.Message] = []
+        async with aclosing(messages):
+            async for entry in messages:
+                page.append(entry)
+                if len(page) == ROWS_PER_ITEM:
+                    yield page
+                    page = []
+        if page:
+            yield page
 
     async def _said(
         self, cone: store.ConeRow, node_id: NodeId | None

@@ -38,6 +38,7 @@ class NativeMessage:
         timestamp: Of its first entry, as it stands in the file.
         parent_uuid: The last entry of the message before it; None for the first.
         is_api_error: The program itself, about a request that failed; it is never sent.
+        node_id: The node of a message that was read from a tree; None in a session file.
     """
 
     role: Literal["user", "assistant", "system"]
@@ -48,6 +49,7 @@ class NativeMessage:
     timestamp: str | None = None
     parent_uuid: str | None = None
     is_api_error: bool = False
+    node_id: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
