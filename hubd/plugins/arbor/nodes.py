@@ -81,10 +81,11 @@ class Nodes(ArborBase, version=VERSION):
             tree_id, parent, lambda tx: tree.external(tx, named), written, label, metadata
         )
         if (problem := self.host.unowned(named)) is not None:
+            plugins = ", ".join(name for name in problem.available if "." not in name)
             await self.host.advise(
                 problem.code,
-                f"The handle is stored, but {problem.message}; it resolves when such a plugin "
-                f"runs. {problem.suggestion}",
+                f"The handle is stored, but {problem.message}; it resolves when such a plugin runs"
+                + (f". Plugins with handles: {plugins}" if plugins else ""),
             )
         yield created
 
