@@ -67,7 +67,7 @@ async def call_items(hub: Hub, method: str, /, **params: Any) -> list[dict[str, 
 async def call_events(hub: Hub, method: str, /, **params: Any) -> list[dict[str, Any]]:
     """The events of a call that must succeed."""
     items = await call_items(hub, method, **params)
-    assert [item["type"] for item in items if item["type"] in ("error", "guidance")] == [], items
+    assert [item for item in items if item["type"] == "error"] == [], items
     return [item["content"] for item in items if item["type"] == "data"]
 
 

@@ -19,7 +19,14 @@ MAY_IMPORT = {
     "hubd.activation": {"hubd.wire", "hubd.errors", "hubd.storage"},
     "hubd.plexus": {"hubd.wire", "hubd.errors", "hubd.activation", "hubd.storage"},
     "hubd.transport": {"hubd.wire", "hubd.errors", "hubd.plexus"},
-    "hubd.plugins": {"hubd.wire", "hubd.errors", "hubd.activation", "hubd.storage"},
+    "hubd.conversations": {"hubd.wire", "hubd.errors", "hubd.activation", "hubd.storage"},
+    "hubd.plugins": {
+        "hubd.wire",
+        "hubd.errors",
+        "hubd.activation",
+        "hubd.storage",
+        "hubd.conversations",
+    },
     "synapse": {"hubd.wire"},
 }
 
@@ -58,6 +65,13 @@ def test_every_layer_imports_only_the_layers_below_it() -> None:
                 if target != layer and target not in MAY_IMPORT[layer]:
                     strays.append(f"{module} imports {name}")
     assert strays == []
+
+
+def test_conversations_have_no_sql_of_their_own() -> None:
+    for module, tree in modules():
+        if layer_of(module) == "hubd.conversations":
+            texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+            assert not [text for text in texts if "SELECT " in str(text)], module
 
 
 def test_the_wire_is_standard_library_only() -> None:

@@ -50,7 +50,7 @@ def test_the_layer_table_is_the_one_that_is_tested() -> None:
     architecture = (ROOT / "ARCHITECTURE.md").read_text()
     for layer, allowed in MAY_IMPORT.items():
         short = [name.removeprefix("hubd.") for name in allowed]
-        order = ["wire", "errors", "activation", "storage", "plexus"]
+        order = ["wire", "errors", "activation", "storage", "plexus", "conversations"]
         names = " ".join(sorted(short, key=order.index))
         row = f"| `{layer.removeprefix('hubd.')}` | {f'`{names}`' if names else ''}"
         assert row.rstrip(" |") in architecture, row

@@ -5,6 +5,7 @@ from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import AnyHandle, Handle, Origin, Prefix
 from hubd.activation.host import Host, Option, Resolved
 from hubd.activation.method import method, resolver
+from hubd.activation.progress import Progress
 from hubd.activation.prompt import Prompt, PromptArgument, PromptMessage
 from hubd.errors import (
     Ambiguous,
@@ -42,6 +43,7 @@ __all__ = [
     "Origin",
     "PermissionDenied",
     "Prefix",
+    "Progress",
     "Prompt",
     "PromptArgument",
     "PromptMessage",

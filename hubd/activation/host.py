@@ -112,6 +112,9 @@ class Host(Protocol):
     async def remove_child(self, parent: "Activation", namespace: str) -> None:
         """Detach such a child: use `self.remove_child(namespace)`."""
 
+    def unowned(self, handle: WireHandle) -> HubError | None:
+        """Return the error that resolving would end with if no plugin owns a handle."""
+
     def prompts_changed(self) -> None:
         """Tell whoever shows prompts that this plugin offers others than before."""
 

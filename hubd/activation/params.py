@@ -3,17 +3,41 @@
 import re
 import unicodedata
 from typing import Annotated, Final, Self
+from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from hubd.storage import ids
 
-# Named by its id or the beginning of it: storage/tree.py reads it.
-TreeId = Annotated[
+# Only in the schema: the code that reads an id refuses other strings in words of its own.
+_PREFIX: Final[JsonDict] = {"pattern": "^[0-9A-Fa-f-]{8,36}$"}
+_ENDING: Final[JsonDict] = {"pattern": "^[0-9A-Fa-f-]{4,36}$"}
+
+# The id of a tree, a session or a stream, or the beginning of it: 8 or more hex digits.
+IdPrefix = Annotated[
     str,
-    Field(min_length=1, max_length=64, examples=["550e8400-e29b-41d4-a716-446655440000"]),
+    Field(
+        min_length=1,
+        max_length=64,
+        examples=["550e8400-e29b-41d4-a716-446655440000"],
+        json_schema_extra=_PREFIX,
+    ),
 ]
+TreeId = IdPrefix
+# The id of a node in a tree that the call names too, or the end of it: 4 or more hex digits.
+NodeId = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=64,
+        examples=["01890a5d-ac96-774b-bcce-b302099a8057"],
+        json_schema_extra=_ENDING,
+    ),
+]
+# An id that can't be shortened, because nothing says among which ids it must be unique.
+WholeId = Annotated[UUID, WithJsonSchema({"type": "string", "pattern": "^[0-9A-Fa-f-]{32,36}$"})]
 
 # Control characters, line ends, and characters that are invisible or change the direction of the
 # text around them. The escapes mean the same in Python and in JavaScript.

@@ -4,12 +4,11 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Annotated, Any, Final, Literal
-from uuid import UUID
 
 from pydantic import Field
 
 from hubd.activation import Activation, Encoded, Event, Unavailable, method
-from hubd.activation.params import TreeId
+from hubd.activation.params import NodeId, TreeId
 from hubd.plexus.hub import Hub, Node
 from hubd.plexus.resolve import resolve_each
 from hubd.plexus.universal import (
@@ -131,17 +130,17 @@ class Plexus(Activation, version="1.0.0"):
     async def walk_and_resolve(
         self,
         tree_id: TreeId,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
         lanes: list[Literal["main", "events"]] | None = None,
     ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle | Encoded]:
         """Resolve every handle of a tree, or of the path to one of its nodes.
 
-        Those of a path come in its order; of a tree every parent's before its children's.
+        The handles of a path come in its order, those of a tree in order of creation.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: Only the path from the root to this node.
-            lanes: Which lanes to walk; `main`, and the node's own, unless said otherwise.
+            node_id: Only the path from the root to this node: its id, or the last 4 or more digits.
+            lanes: The lanes to walk; `main` and the node's own by default.
         """
         database = self.hub.database
         if database is None:
@@ -151,7 +150,7 @@ class Plexus(Activation, version="1.0.0"):
         if node_id is None:
             pages = walk.whole(database, found, frozenset(shown))
         else:
-            place = await tree.look_up_place(database, found, node_id.bytes)
+            place = await tree.look_up_place(database, found, node_id)
             if not lanes:
                 shown.add(place.lane)
             pages = walk.nodes(database, await walk.path(database, place), frozenset(shown))

@@ -166,7 +166,7 @@ class Call:
         self.method = path
         if path == INFO:
             return await self._send_info()
-        *namespace, name = _split(path)
+        *namespace, name = _split(self, path)
         node = self.hub.find(namespace)
         above = () if node is self.hub.root else tuple(node.path.split("."))
         self.stamp = Stamp((self.hub.name, *above), self.stamp.plexus_hash)
@@ -342,9 +342,22 @@ def _unwrap(hub: Hub, path: str, params: Mapping[str, Any]) -> tuple[str, Mappin
     raise InvalidParams(f"'call' wrapped in itself more than {MAX_WRAPS} times")
 
 
-def _split(path: str) -> list[str]:
+def _split(call: Call, path: str) -> list[str]:
     segments = path.split(".") if len(path) <= MAX_PATH else []
-    if len(segments) < 2 or not all(segments):
-        shown = path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}…"
-        raise InvalidMethod(f"'{shown}' is not a method path")
-    return segments
+    if len(segments) > 1 and all(segments):
+        return segments
+    shown = path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}…"
+    methods = [
+        f"{node.path}.{name}"
+        for node in call.hub.root.walk()
+        for name in node.activation.methods
+        if call.caller.allows(node.path, name)
+    ]
+    # Often only the namespace is missing.
+    same = [name for name in methods if name.endswith(f".{path.strip('.')}")]
+    nearest = f"Did you mean {same[0]}?" if same else did_you_mean(shown, methods)
+    raise InvalidMethod(
+        f"'{shown}' is not a method path",
+        suggestion=f"{nearest} {InvalidMethod.advice}".strip(),
+        available=methods,
+    )

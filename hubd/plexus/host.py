@@ -170,6 +170,14 @@ class PlexusHost:
             raise RuntimeError("children can be added and removed only while the hub runs")
         return self.running
 
+    def unowned(self, handle: WireHandle) -> HubError | None:
+        """As `Host.unowned`."""
+        try:
+            self._hub.owner_of(handle)
+        except HubError as error:
+            return error
+        return None
+
     def prompts_changed(self) -> None:
         """As `Host.prompts_changed`."""
         self._hub.tell("prompts")

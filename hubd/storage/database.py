@@ -13,7 +13,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -218,7 +218,7 @@ class Database:
         """As `fetch_all`, each row a tuple: for storage modules, which read by the thousand."""
         return (await self._fetch(sql, params, one=False))[1]
 
-    async def iterate(self, sql: str, *params: Value) -> AsyncIterator[Row]:
+    async def iterate(self, sql: str, *params: Value) -> AsyncGenerator[Row, None]:
         """Stream the rows of one consistent read, however long, with bounded memory.
 
         The rows are spooled first, so no snapshot of the database is held while the consumer

@@ -5,8 +5,11 @@ import random
 import time
 from typing import Final
 
-# The shortest beginning of an id that may stand for it, in hex digits.
+# The shortest beginning of a version 4 id that may stand for it, in hex digits.
 MIN_PREFIX: Final = 8
+# The shortest end of a version 7 id that may stand for it. Its beginning is its time, which
+# nodes of one tree share.
+MIN_ENDING: Final = 4
 
 _DIGITS: Final = frozenset("0123456789abcdef")
 _LAYOUT: Final = (8, 12, 16, 20)
@@ -51,6 +54,25 @@ def span(written: str) -> tuple[bytes, bytes] | None:
     if not MIN_PREFIX <= len(digits) <= 32 or not _DIGITS.issuperset(digits):
         return None
     return bytes.fromhex(digits.ljust(32, "0")), bytes.fromhex(digits.ljust(32, "f"))
+
+
+def ending(written: str) -> str | None:
+    """Return the hex digits of a whole id, or of the end of one.
+
+    None if it is neither.
+    """
+    digits = written.strip().lower()
+    if "-" in digits:
+        groups = digits.split("-")
+        # Only the first group may be cut off.
+        lengths = [len(group) for group in groups]
+        expected = (8, 4, 4, 4, 12)[-len(groups) :]
+        if len(groups) > 5 or lengths[1:] != [*expected[1:]] or not 1 <= lengths[0] <= expected[0]:
+            return None
+        digits = "".join(groups)
+    if not MIN_ENDING <= len(digits) <= 32 or not _DIGITS.issuperset(digits):
+        return None
+    return digits
 
 
 def _marked(value: int, version: int) -> bytes:

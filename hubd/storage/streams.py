@@ -212,7 +212,11 @@ async def look_up(db: Database, written: str) -> StreamRow:
     if not rows:
         raise NotFound(f"no stream {written}")
     if len(rows) > 1:
-        raise Ambiguous(f"more than one stream begins with {written}")
+        raise Ambiguous(
+            f"more than one stream begins with {written}",
+            suggestion="Give more digits",
+            available=[ids.text(row[1]) for row in rows],
+        )
     return StreamRow._make(rows[0])
 
 

@@ -4,6 +4,8 @@ Trees. A node is a row that never changes, but for its label. Nodes that follow 
 without a branch are one *segment*, named by the key of its first node; a node's place is
 (segment, depth). So a chain is read by one range of an index, a branch costs one row, and only
 the first node of a segment says who its parent is: for all others it is the place before.
+Keys ascend in order of creation. Ids do not give that order: an imported node keeps the id, and so
+the time, that it got elsewhere, and the clock may be set back.
 
 A tree that is removed goes at once, and with it all that refers to it; its nodes are left to
 `arbor_purges` and go bit by bit. So no key of a tree is ever used again.
@@ -125,5 +127,10 @@ HUB_MIGRATIONS: Final[tuple[str, ...]] = (
         updated_at INTEGER NOT NULL,
         PRIMARY KEY (stream, name)
     ) STRICT, WITHOUT ROWID;
+    """,
+    # For nodes of lane `main` only: their order of creation, and the last four digits of their ids.
+    """
+    CREATE INDEX arbor_nodes_created ON arbor_nodes (tree, key, depth) WHERE lane = 0;
+    CREATE INDEX arbor_nodes_ending ON arbor_nodes (tree, substr(hex(id), 29)) WHERE lane = 0;
     """,
 )

@@ -22,6 +22,9 @@ LANES: Final = ("main", "events")
 # A subtree larger than this is not removed in one transaction: everybody else would wait for it.
 MAX_DELETED: Final = 20_000
 
+# How many ids an ambiguous one is said to mean.
+MAX_CANDIDATES: Final = 20
+
 # What to wait for to hear that there are other trees, or that one is in another state.
 TREES: Final = ("trees",)
 
@@ -36,7 +39,11 @@ _THERE: Final = "t.state <> 'importing'"
 TREE_BY_ID: Final = f"{_TREE} WHERE t.id BETWEEN ? AND ? AND {_THERE} LIMIT 2"
 TREES_AFTER: Final = f"{_TREE} WHERE t.key > ? AND t.state = ? ORDER BY t.key LIMIT ?"
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes"
-PLACE_BY_ID: Final = f"{_PLACE} WHERE id = ?"
+_PLACE_BY_ID: Final = f"{_PLACE} WHERE id = ?"
+# By the last four digits; the index on these has nodes of lane `main` only.
+_PLACES_BY_ENDING: Final = (
+    f"{_PLACE} WHERE tree = ? AND lane = {MAIN} AND substr(hex(id), 29) = ? ORDER BY key"
+)
 _APPEND: Final = """
     INSERT INTO arbor_nodes
         (id, tree, segment, depth, lane, text, origin, meta, label, metadata, created_at)
@@ -201,20 +208,26 @@ def writable(tx: Tx, written: str) -> TreeRow:
     return tree
 
 
-def place(tx: Tx, tree: TreeRow, node_id: bytes | None) -> Place:
-    """Where a node of this tree lies; without an id, its root.
+def place(tx: Tx, tree: TreeRow, node: bytes | str | None) -> Place:
+    """Find the place of a node of this tree; without a node, of its root.
+
+    Args:
+        tx: The running transaction.
+        tree: The tree.
+        node: The id as it is stored, or as a client writes it: whole, or the end of it that only
+            one node of lane `main` has.
 
     Raises:
-        NotFound: There is no such node, or it is another tree's.
+        InvalidParams, NotFound, Ambiguous: It names no node of this tree, or several.
     """
-    wanted = node_id or tree.root_id
-    return _in_tree(tx.raw.execute(PLACE_BY_ID, (wanted,)).fetchall(), tree, wanted)
+    sql, params = _place_query(tree, node)
+    return _in_tree(tx.raw.execute(sql, params).fetchall(), tree, node)
 
 
-async def look_up_place(db: Database, tree: TreeRow, node_id: bytes | None) -> Place:
+async def look_up_place(db: Database, tree: TreeRow, node: bytes | str | None) -> Place:
     """As `place`, outside a transaction."""
-    wanted = node_id or tree.root_id
-    return _in_tree(await db.fetch_rows(PLACE_BY_ID, wanted), tree, wanted)
+    sql, params = _place_query(tree, node)
+    return _in_tree(await db.fetch_rows(sql, *params), tree, node)
 
 
 def append(
@@ -383,10 +396,37 @@ def _only(rows: Sequence[tuple[Any, ...]], written: str) -> TreeRow:
     return TreeRow._make(rows[0])
 
 
-def _in_tree(rows: Sequence[tuple[Any, ...]], tree: TreeRow, wanted: bytes) -> Place:
-    if not rows or rows[0][2] != tree.key:
+def _place_query(tree: TreeRow, node: bytes | str | None) -> tuple[str, tuple[Any, ...]]:
+    """The statement that reads the places a node may have."""
+    if not isinstance(node, str):
+        return _PLACE_BY_ID, (node or tree.root_id,)
+    digits = ids.ending(node)
+    if digits is None:
+        raise InvalidParams(
+            f"'{node[:80]}' is not the id of a node",
+            suggestion=f"Give a UUID, or its last {ids.MIN_ENDING} hex digits or more",
+        )
+    if len(digits) == 32:
+        return _PLACE_BY_ID, (bytes.fromhex(digits),)
+    return _PLACES_BY_ENDING, (tree.key, digits[-ids.MIN_ENDING :].upper())
+
+
+def _in_tree(rows: Sequence[tuple[Any, ...]], tree: TreeRow, node: bytes | str | None) -> Place:
+    """The one place among these that is meant."""
+    written = node if isinstance(node, str) else ids.text(node or tree.root_id)
+    digits = ids.ending(written) or ""
+    places = [
+        Place._make(row) for row in rows if row[2] == tree.key and row[1].hex().endswith(digits)
+    ]
+    if not places:
         raise NotFound(
-            f"no node {ids.text(wanted)} in tree {ids.text(tree.id)}",
+            f"no node {written} in tree {ids.text(tree.id)}",
             suggestion="Is it another tree's node?",
         )
-    return Place._make(rows[0])
+    if len(places) > 1:
+        raise Ambiguous(
+            f"{len(places)} nodes of tree {ids.text(tree.id)} end with {written}",
+            suggestion="Give more digits",
+            available=[ids.text(place.id) for place in places[:MAX_CANDIDATES]],
+        )
+    return places[0]

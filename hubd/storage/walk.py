@@ -4,17 +4,22 @@ Nodes never change, so pages fit together whatever is added meanwhile.
 """
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 
 from hubd.errors import NotFound
 from hubd.storage import ids
 from hubd.storage.database import Database
-from hubd.storage.tree import TREES_AFTER, Place, TreeRow
+from hubd.storage.tree import MAIN, TREES_AFTER, Place, TreeRow
 
 # Nodes in one page; and the text in it, after which a page ends early.
 PAGE_NODES: Final = 500
 PAGE_TEXT: Final = 512 * 1024
+
+MAIN_ONLY: Final = frozenset((MAIN,))
+
+Rows = Sequence[tuple[Any, ...]]
 
 _HANDLE: Final = "o.plugin || '@' || o.version || '::' || o.method || coalesce(':' || n.meta, '')"
 _NODE: Final = f"""
@@ -171,38 +176,31 @@ async def whole(
     depth: int | None = None,
     page: int = PAGE_NODES,
 ) -> AsyncIterator[list[Node]]:
-    """All nodes of a tree in pages, every parent before its children.
+    """All nodes of a tree in pages, in order of creation: every parent before its children.
 
-    Segment by segment, in the order in which these began.
+    A page of lane `main` costs the same at any size of the tree. With other lanes, the keys of
+    all nodes are sorted first, because event nodes have no index in this order.
 
     Args:
         db: The database.
         tree: The tree.
-        lanes: Which lanes to show.
-        after: Go on behind this node, the last one of an earlier page.
-        depth: Leave out what lies deeper.
-        page: How many nodes a page has at most.
+        lanes: The lanes to show.
+        after: Continue after this node, the last one of an earlier page.
+        depth: Leave out the nodes that are deeper.
+        page: The maximum number of nodes in a page.
     """
     # SQLite's integers end at 2**63.
     deepest = 2**62 if depth is None else min(depth, 2**62)
-    listed = json.dumps(sorted(lanes))
-    segment, last = (after.segment, after.depth) if after else (0, -1)
-    if after and after.lane not in lanes:
-        # Nothing of its segment is wanted.
-        last = deepest
-    while True:
-        rows = []
-        if segment and last < deepest:
-            # What is left of the segment that the last page ended in.
-            rows = await db.fetch_rows(_REST, segment, last, deepest, page)
-        if len(rows) < page:
-            more = page - len(rows)
-            rows += await db.fetch_rows(_WHOLE, tree.key, segment, listed, deepest, more)
-        if not rows:
-            return
-        for some in _by_size(await _linked(db, rows)):
-            yield some
-        segment, last = rows[-1][2], rows[-1][3]
+    key = after.key if after else 0
+    pages = (
+        _pages_of_main(db, tree, key, deepest, page)
+        if lanes == MAIN_ONLY
+        else _pages_of_lanes(db, tree, lanes, key, deepest, page)
+    )
+    async with aclosing(pages):
+        async for rows in pages:
+            for some in _by_size(await _linked(db, rows)):
+                yield some
 
 
 async def in_order(db: Database, tree: TreeRow) -> AsyncIterator[Node]:
@@ -226,17 +224,9 @@ async def leaves(
 
 
 async def count(db: Database, tree: TreeRow, lanes: frozenset[int]) -> int:
-    """How many nodes a tree has in these lanes."""
-    [(found,)] = await db.fetch_rows(_COUNT, tree.key, json.dumps(sorted(lanes)))
-    return int(found)
-
-
-async def count_below(db: Database, node: Node, lanes: frozenset[int]) -> int:
-    """How many nodes lie below one that is in these lanes, reached through these lanes only."""
-    listed = json.dumps(sorted(lanes))
-    [(found,)] = await db.fetch_rows(_COUNT_BELOW, node.segment, node.depth, listed)
-    # The node itself is where the counting begins.
-    return int(found) - 1
+    """The number of nodes that a tree has in these lanes."""
+    [(number,)] = await db.fetch_rows(_COUNT, tree.key, json.dumps(sorted(lanes)))
+    return int(number)
 
 
 async def page_of_trees(
@@ -272,17 +262,21 @@ _STRETCHES: Final = f"""
         {_ORIGIN}
     ORDER BY n.depth
 """
-_REST: Final = f"""
+_MAIN_AFTER: Final = f"""
     SELECT {_NODE} FROM arbor_nodes AS n {_ORIGIN}
-    WHERE n.segment = ? AND n.depth > ? AND n.depth <= ? ORDER BY n.depth LIMIT ?
+    WHERE n.tree = ? AND n.lane = {MAIN} AND n.key > ? AND n.depth <= ? ORDER BY n.key LIMIT ?
 """
-_WHOLE: Final = f"""
-    SELECT {_NODE} FROM arbor_nodes AS s
-        CROSS JOIN arbor_nodes AS n ON n.segment = s.key
+_KEYS_AFTER: Final = """
+    SELECT n.key FROM arbor_nodes AS s CROSS JOIN arbor_nodes AS n ON n.segment = s.key
+    WHERE s.tree = ? AND s.segment = s.key AND s.lane IN (SELECT value FROM json_each(?))
+        AND n.key > ? AND n.depth <= ?
+    ORDER BY n.key
+"""
+_BY_KEYS: Final = f"""
+    SELECT {_NODE} FROM json_each(?) AS wanted
+        CROSS JOIN arbor_nodes AS n ON n.key = wanted.value
         {_ORIGIN}
-    WHERE s.tree = ? AND s.segment = s.key AND s.key > ?
-        AND s.lane IN (SELECT value FROM json_each(?)) AND n.depth <= ?
-    ORDER BY s.key, n.depth LIMIT ?
+    ORDER BY n.key
 """
 _IN_ORDER: Final = f"""
     SELECT coalesce(above.id, before.id) AS parent, {_NODE} FROM arbor_nodes AS s
@@ -314,17 +308,6 @@ _COUNT: Final = """
     SELECT count(*) FROM arbor_nodes AS s CROSS JOIN arbor_nodes AS n ON n.segment = s.key
     WHERE s.tree = ? AND s.segment = s.key AND s.lane IN (SELECT value FROM json_each(?))
 """
-_COUNT_BELOW: Final = """
-    WITH RECURSIVE stretch (segment, depth) AS (
-        SELECT ?1, ?2
-        UNION ALL
-        SELECT c.segment, c.depth FROM stretch
-            JOIN arbor_nodes AS p ON p.segment = stretch.segment AND p.depth >= stretch.depth
-            JOIN arbor_nodes AS c ON c.parent = p.key
-            WHERE c.lane IN (SELECT value FROM json_each(?3)))
-    SELECT sum((SELECT count(*) FROM arbor_nodes AS n
-        WHERE n.segment = stretch.segment AND n.depth >= stretch.depth)) FROM stretch
-"""
 _PARENT_IDS: Final = """
     SELECT n.key, coalesce(above.id, before.id) FROM json_each(?) AS wanted
         CROSS JOIN arbor_nodes AS n ON n.key = wanted.value
@@ -334,28 +317,55 @@ _PARENT_IDS: Final = """
 """
 
 
-async def _linked(
-    db: Database, rows: Sequence[tuple[Any, ...]], *, on_a_path: bool = False
-) -> list[Node]:
-    """Rows in the order of a path, or segment by segment, with the ids of their parents.
+async def _pages_of_main(
+    db: Database, tree: TreeRow, key: int, deepest: int, page: int
+) -> AsyncGenerator[Rows, None]:
+    """The nodes of lane `main` after a key, in order of creation."""
+    while rows := await db.fetch_rows(_MAIN_AFTER, tree.key, key, deepest, page):
+        yield rows
+        if len(rows) < page:
+            return
+        key = rows[-1][0]
 
-    Mostly that is the row before; the others are looked up.
+
+async def _pages_of_lanes(
+    db: Database, tree: TreeRow, lanes: frozenset[int], key: int, deepest: int, page: int
+) -> AsyncGenerator[Rows, None]:
+    """The nodes of any lanes after a key, in order of creation."""
+    keys: list[int] = []
+    in_order = db.iterate(_KEYS_AFTER, tree.key, json.dumps(sorted(lanes)), key, deepest)
+    async with aclosing(in_order):
+        async for row in in_order:
+            keys.append(row["key"])
+            if len(keys) == page:
+                yield await db.fetch_rows(_BY_KEYS, json.dumps(keys))
+                keys.clear()
+    if keys:
+        yield await db.fetch_rows(_BY_KEYS, json.dumps(keys))
+
+
+async def _linked(db: Database, rows: Rows, *, on_a_path: bool = False) -> list[Node]:
+    """Rows in the order of a path, or of creation, with the ids of their parents.
+
+    Mostly the parent is one of the rows; the others are looked up.
     """
+    parents: dict[int, bytes] = {}
     unknown = []
-    segment, depth = 0, -2
-    for row in rows:
-        if row[3] != depth + 1 or not (on_a_path or row[2] == segment):
-            unknown.append(row[0])
-        segment, depth = row[2], row[3]
-    found: dict[int, bytes] = {}
+    # The ids of the rows by segment and depth.
+    places: dict[tuple[int, int], bytes] = {}
+    previous, previous_depth = b"", -2
+    for key, node_id, segment, depth, *_ in rows:
+        if on_a_path and depth == previous_depth + 1:
+            parents[key] = previous
+        elif key != segment and (segment, depth - 1) in places:
+            parents[key] = places[segment, depth - 1]
+        else:
+            unknown.append(key)
+        places[segment, depth] = previous = node_id
+        previous_depth = depth
     if unknown:
-        found = dict(await db.fetch_rows(_PARENT_IDS, json.dumps(unknown)))
-    linked = []
-    previous: bytes | None = None
-    for row in rows:
-        linked.append(Node(found.get(row[0], previous), *row))
-        previous = row[1]
-    return linked
+        parents.update(await db.fetch_rows(_PARENT_IDS, json.dumps(unknown)))
+    return [Node(parents.get(row[0]), *row) for row in rows]
 
 
 def _paged(stretches: list[Stretch], page: int, *, upwards: bool) -> Iterator[list[Stretch]]:

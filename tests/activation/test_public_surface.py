@@ -24,6 +24,7 @@ SURFACE = [
     "Origin",
     "PermissionDenied",
     "Prefix",
+    "Progress",
     "Prompt",
     "PromptArgument",
     "PromptMessage",

@@ -161,6 +161,15 @@ async def test_a_path_that_leads_nowhere_has_its_own_code(
     assert error["guidance"]["error_type"] == code
 
 
+async def test_a_path_without_a_namespace_is_answered_with_the_method_of_that_name(
+    hub: Hub,
+) -> None:
+    error = await call_error(hub, "number")
+    assert error["code"] == "invalid_method"
+    assert error["guidance"]["suggestion"].startswith("Did you mean picky.number?")
+    assert "picky.named" in error["guidance"]["available"]
+
+
 async def test_a_misspelt_method_is_answered_with_the_nearest(hub: Hub) -> None:
     error = await call_error(hub, "picky.nubmer")
     assert error["guidance"]["suggestion"] == "Did you mean number?"

@@ -64,6 +64,21 @@ async def test_the_handles_of_a_tree_are_resolved_in_its_order(hub: Hub) -> None
     assert handles["handles"] == [event["handle"] for event in events]
 
 
+async def test_a_later_child_that_continues_the_chain_comes_after_the_earlier_one(
+    hub: Hub,
+) -> None:
+    """So lie the messages of a turn: the user's aside, the assistant's in the chain."""
+    tree_id = await plant(hub)
+    turn = await add(hub, tree_id, "echo@1.0.0::once:turn")
+    for message, side in (("user", True), ("assistant", False)):
+        handle = f"echo@1.0.0::once:{message}"
+        params = {"tree_id": tree_id, "parent": turn, "handle": handle, "side": side}
+        await call_events(hub, "grower.grow", **params)
+    assert told(await call_events(hub, WALK, tree_id=tree_id)) == ["turn", "user", "assistant"]
+    [handles] = await call_events(hub, "arbor.context_get_handles", tree_id=tree_id)
+    assert [handle[-4:] for handle in handles["handles"]] == ["turn", "user", "tant"]
+
+
 async def test_the_handles_of_a_path_are_those_of_the_path_only(hub: Hub) -> None:
     tree_id = await plant(hub)
     first = await add(hub, tree_id, "echo@1.0.0::once:one")
@@ -71,8 +86,9 @@ async def test_the_handles_of_a_path_are_those_of_the_path_only(hub: Hub) -> Non
     second = await add(hub, tree_id, "echo@1.0.0::once:two", first)
     await add(hub, tree_id, "echo@1.0.0::once:below", second)
     assert told(await call_events(hub, WALK, tree_id=tree_id, node_id=second)) == ["one", "two"]
-    # The beginning of the id is enough, as everywhere.
+    # The beginning of a tree's id is enough, and the end of a node's.
     assert len(await call_events(hub, WALK, tree_id=tree_id[:8])) == 4
+    assert len(await call_events(hub, WALK, tree_id=tree_id, node_id=second[-12:])) == 2
 
 
 async def test_what_fails_is_told_in_its_place_and_does_not_stop_the_others(hub: Hub) -> None:
@@ -170,7 +186,7 @@ async def test_the_others_go_on_when_the_slow_one_answers(hub: Hub) -> None:
         ({"tree_id": "00000000"}, "not_found", "00000000"),
         ({}, "invalid_params", "'tree_id'"),
         ({"lanes": ["sub"]}, "invalid_params", "'lanes.0'"),
-        ({"node_id": "nope"}, "invalid_params", "'node_id'"),
+        ({"node_id": "nope"}, "invalid_params", "'nope'"),
         ({"node_id": "00000000-0000-4000-8000-000000000000"}, "not_found", "00000000-0000"),
     ],
 )

@@ -341,7 +341,7 @@ async def test_templates_are_listed_by_name(hub: Hub) -> None:
 async def test_many_templates_come_in_pages(
     hub: Hub, mustache: Mustache, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr(store, "PAGE", 2)
+    monkeypatch.setattr(store, "ROWS_PER_ITEM", 2)
     expected = [f"t{n}" for n in range(count)]
     for name in reversed(expected):
         await register(hub, name, "x")

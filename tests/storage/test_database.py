@@ -266,7 +266,7 @@ async def test_nothing_is_accepted_after_closing(tmp_path: Path, method: str) ->
 async def consume(db: Database, method: str, sql: str, *params: int) -> Any:
     """Everything that one way of reading gives."""
     if method == "iterate":
-        async with aclosing(db.iterate(sql, *params)) as rows:  # type: ignore[type-var]
+        async with aclosing(db.iterate(sql, *params)) as rows:
             return [row async for row in rows]
     return await getattr(db, method)(sql, *params)
 
@@ -343,7 +343,7 @@ async def test_short_reads_do_not_wait_for_a_transaction(db: Database) -> None:
 async def test_a_slow_consumer_holds_no_snapshot_and_sees_no_later_rows(db: Database) -> None:
     await asyncio.gather(*(db.transaction(both_halves(job)) for job in range(1000)))
     seen = []
-    async with aclosing(db.iterate("SELECT job FROM halves WHERE half = 1")) as rows:  # type: ignore[type-var]
+    async with aclosing(db.iterate("SELECT job FROM halves WHERE half = 1")) as rows:
         async for row in rows:
             seen.append(row["job"])
             if len(seen) in (1, 500, 999):

@@ -116,3 +116,36 @@ def test_a_whole_id_spans_itself_alone(wanted: UUID) -> None:
 )
 def test_what_is_no_beginning_of_an_id_spans_nothing(written: str) -> None:
     assert ids.span(written) is None
+
+
+@given(uuids)
+def test_every_end_of_four_digits_or_more_is_read_as_its_digits(wanted: UUID) -> None:
+    for written in (str(wanted), wanted.hex):
+        for start in range(len(written) + 1):
+            end = written[start:]
+            digits = end.replace("-", "")
+            expected = digits if len(digits) >= ids.MIN_ENDING and end[0] != "-" else None
+            assert ids.ending(end) == expected
+            assert ids.ending(f" {end.upper()}\n") == expected
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "123",
+        "-1234",
+        "1234-",
+        "12-34",
+        "1-23456789012",
+        "12345-1234-123456789012",
+        "0-12345678-1234-1234-1234-123456789012",
+        "12345678--1234-1234-123456789012",
+        "123g",
+        "١٢٣٤",  # digits, but not these
+        "0" * 33,
+        "%",
+    ],
+)
+def test_strings_that_are_not_the_end_of_an_id_are_refused(written: str) -> None:
+    assert ids.ending(written) is None

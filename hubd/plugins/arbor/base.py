@@ -2,15 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from typing import Annotated, Any, Final, TypeVar
-from uuid import UUID
 
 from pydantic import Field
 from pydantic_core import to_json
 
 from hubd.activation import Activation, InvalidParams
-from hubd.activation.params import SafeText
+from hubd.activation.pages import ROWS_PER_ITEM, limited
+from hubd.activation.params import NodeId, SafeText
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.encode import tree_json
 from hubd.storage import tree, walk
@@ -55,9 +55,9 @@ class ArborBase(Activation, version=VERSION):
                 await written.wait()
                 written.clear()
 
-    async def _place(self, tree_id: str, node_id: UUID | None) -> tuple[TreeRow, Place]:
+    async def _place(self, tree_id: str, node_id: NodeId | None) -> tuple[TreeRow, Place]:
         found = await tree.look_up(self.db, tree_id)
-        place = await tree.look_up_place(self.db, found, node_id.bytes if node_id else None)
+        place = await tree.look_up_place(self.db, found, node_id)
         return found, place
 
     async def _path_pages(self, place: Place, lanes: Lanes) -> AsyncIterator[list[Node]]:
@@ -66,16 +66,22 @@ class ArborBase(Activation, version=VERSION):
         async for page in at_least_one(walk.nodes(self.db, stretches, lanes_of(lanes, place))):
             yield page
 
-    async def _trees(self, state: str) -> AsyncIterator[list[dict[str, Any]]]:
-        """Pages of trees; at least one, which may be empty."""
-        after = 0
-        while True:
-            page = await walk.page_of_trees(self.db, state, after)
-            if page or not after:
-                yield list(map(tree_json, page))
-            if len(page) < walk.PAGE_NODES:
-                return
-            after = page[-1].key
+    async def _trees(
+        self,
+        state: str,
+        limit: int | None,
+        wanted: Callable[[dict[str, Any]], bool] = lambda entry: True,
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        """Pages of trees in order of creation; at least one, which may be empty."""
+
+        async def pages() -> AsyncIterator[list[dict[str, Any]]]:
+            after = 0
+            while page := await walk.page_of_trees(self.db, state, after, ROWS_PER_ITEM):
+                yield [entry for entry in map(tree_json, page) if wanted(entry)]
+                after = page[-1].key
+
+        async for page in limited(pages(), limit):
+            yield page
 
 
 async def at_least_one(pages: AsyncIterator[list[T]]) -> AsyncIterator[list[T]]:

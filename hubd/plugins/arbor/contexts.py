@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncIterator
 from typing import Annotated
-from uuid import UUID
 
 from pydantic import Field
 
 from hubd.activation import Encoded, method
-from hubd.activation.params import TreeId
+from hubd.activation.params import NodeId, TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
     LIST_TREES,
@@ -42,13 +41,13 @@ class Contexts(ArborBase, version=VERSION):
 
     @method(read_only=True, completes=LIST_TREES)
     async def context_get_path(
-        self, tree_id: TreeId, node_id: UUID, lanes: Lanes = None
+        self, tree_id: TreeId, node_id: NodeId, lanes: Lanes = None
     ) -> AsyncIterator[events.ContextPath | Encoded]:
         """Read the nodes from the root to a node, in pages.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node.
+            node_id: The node: its id, or the last 4 or more digits of it.
             lanes: Which lanes to show; `main` and the node's own unless said otherwise.
         """
         found, place = await self._place(tree_id, node_id)
@@ -59,15 +58,15 @@ class Contexts(ArborBase, version=VERSION):
 
     @method(read_only=True, completes=LIST_TREES)
     async def context_get_handles(
-        self, tree_id: TreeId, node_id: UUID | None = None, lanes: Lanes = None
+        self, tree_id: TreeId, node_id: NodeId | None = None, lanes: Lanes = None
     ) -> AsyncIterator[events.ContextHandles | Encoded]:
         """List the handles of a tree, or of the path to one of its nodes, in pages.
 
-        Those of a path come in its order; of a tree every parent's before its children's.
+        The handles of a path come in its order, those of a tree in order of creation.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: Only the path from the root to this node.
+            node_id: Only the path from the root to this node: its id, or the last 4 or more digits.
             lanes: Which lanes to look at; `main`, and the node's own, unless said otherwise.
         """
         found, place = await self._place(tree_id, node_id)
@@ -89,8 +88,8 @@ class Contexts(ArborBase, version=VERSION):
     async def context_diff(
         self,
         tree_id: TreeId,
-        node_id: UUID,
-        other: UUID,
+        node_id: NodeId,
+        other: NodeId,
         lanes: Lanes = None,
         limit: Annotated[int, Field(ge=0, le=walk.PAGE_NODES)] = 100,
     ) -> AsyncIterator[events.ContextDiff | Encoded]:
@@ -98,13 +97,13 @@ class Contexts(ArborBase, version=VERSION):
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: One node.
-            other: The other one.
+            node_id: One node: its id, or the last 4 or more digits of it.
+            other: The other node, in the same way.
             lanes: Which lanes to show; `main` and the lanes of the two unless said otherwise.
             limit: How many nodes to show of each side, from where they part.
         """
         found, one = await self._place(tree_id, node_id)
-        two = await tree.look_up_place(self.db, found, other.bytes)
+        two = await tree.look_up_place(self.db, found, other)
         left, right = await walk.path(self.db, one), await walk.path(self.db, two)
         depth = walk.parting(left, right)
         shown = lanes_of(lanes, one, two)

@@ -1,18 +1,21 @@
 """A rendering of a tree: which nodes, what each line says, what is left out."""
 
+import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hubd.activation import Host, HubError
-from hubd.plugins.arbor.render import Line, draw, handle_line, text_line
-from hubd.storage import ids, walk
+from hubd.plugins.arbor.render import DEPTH, Line, draw, handle_line, text_line
+from hubd.storage import ids, outline, walk
 from hubd.storage.database import Database
-from hubd.storage.tree import LANES, TreeRow
+from hubd.storage.tree import LANES, MAIN, TreeRow
 from hubd.storage.walk import Node
 
 # More lines than this are not a picture any more, and one message has to hold them all.
 MAX_NODES: Final = 10_000
+# The text stops at DEPTH, because every level indents it further; the flat nodes may go deeper.
+MAX_DEPTH: Final = 100_000
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,15 @@ class Drawing:
     more: int
 
 
+class _Entry(NamedTuple):
+    """A node to show: its line, its short id, and how many nodes are left out below it."""
+
+    node: Node
+    text: str
+    short_id: str | None
+    more: int
+
+
 async def drawing(
     db: Database, host: Host | None, tree: TreeRow, lanes: frozenset[int], limits: Limits
 ) -> Drawing:
@@ -43,37 +55,81 @@ async def drawing(
         if len(nodes) > limits.nodes:
             break
     nodes = nodes[: limits.nodes]
-    # Not less than none, should some have been deleted meanwhile.
-    more = max(0, await walk.count(db, tree, lanes) - len(nodes))
-    hidden = await _hidden(db, nodes, lanes, limits.depth) if more else {}
+    left_out: dict[tuple[int, int], int] = {}
+    if await walk.count(db, tree, lanes) > len(nodes):
+        last_key = nodes[-1].key if len(nodes) == limits.nodes else 2**62
+        left_out = await outline.left_out(db, tree, lanes, last_key, limits.depth)
+    short_ids = await outline.short_ids(
+        db, tree.key, [node.id for node in nodes if node.lane == MAIN]
+    )
     summaries = await _summaries(host, nodes, limits.width) if host else {}
-    shown = {node.id for node in nodes}
-    lines: list[Line] = []
-    flat: list[dict[str, Any]] = []
-    if tree.root_id not in shown:  # its lane is not among those asked for
-        lines.append(Line(tree.root_id, None, ""))
-    # Children come in the order in which they were made, also where a later one
-    # continues its parent's segment.
-    for node in sorted(nodes, key=lambda node: node.key):
-        text = _line(node, summaries, limits.width)
-        # A node of another lane than its parent's hangs at the root where that is not shown.
-        parent = node.parent if node.parent is None or node.parent in shown else tree.root_id
-        lines.append(Line(node.id, parent, text, hidden.get(node.key, 0)))
-        flat.append(_flat(node, text))
-    # What lies below a node of the last depth is told there, the others at the root.
-    rest = max(0, more - sum(hidden.values()))
-    return Drawing(draw(lines, rest), flat, more)
+
+    def compose() -> Drawing:
+        entries = [
+            _Entry(
+                node,
+                _line(node, summaries, limits.width),
+                short_ids.get(node.id),
+                left_out.get((node.segment, node.depth), 0),
+            )
+            for node in _depth_first(nodes)
+        ]
+        more = sum(left_out.values())
+        # The root is not shown if its lane is not wanted; what counts there then has no node.
+        rest = more - sum(entry.more for entry in entries)
+        lines = _lines(entries, tree.root_id, rest)
+        return Drawing(draw(lines), [_flat(entry) for entry in entries], more)
+
+    # Thousands of lines take long enough for other clients to notice.
+    return compose() if len(nodes) <= walk.PAGE_NODES else await asyncio.to_thread(compose)
 
 
-async def _hidden(
-    db: Database, nodes: list[Node], lanes: frozenset[int], depth: int
-) -> dict[int, int]:
-    """How many nodes lie below those of the greatest depth, by key."""
-    counts = {}
+def _depth_first(nodes: list[Node]) -> list[Node]:
+    """Every node before its children, and these, in order of creation, before its siblings.
+
+    Args:
+        nodes: In order of creation. A node whose parent is missing comes at the top level.
+    """
+    ids_shown = {node.id for node in nodes}
+    top: list[Node] = []
+    children: dict[bytes, list[Node]] = {}
     for node in nodes:
-        if node.depth == depth and (below := await walk.count_below(db, node, lanes)):
-            counts[node.key] = below
-    return counts
+        if node.parent in ids_shown:
+            children.setdefault(node.parent, []).append(node)
+        else:
+            top.append(node)
+    # The root comes first; the nodes whose parents are in another lane follow its own branches.
+    ordered: list[Node] = []
+    waiting = top[::-1]
+    while waiting:
+        node = waiting.pop()
+        ordered.append(node)
+        waiting += reversed(children.get(node.id, ()))
+    return ordered
+
+
+def _lines(entries: list[_Entry], root_id: bytes, rest: int) -> list[Line]:
+    """The lines of the text, which is no deeper than `DEPTH`, in order of creation."""
+    shown = {entry.node.id for entry in entries}
+    # For each node, the line that shows it, or that counts it because it is too deep.
+    line_of: dict[bytes, bytes] = {}
+    more = {root_id: rest}
+    texts: list[tuple[int, bytes, bytes | None, str]] = []
+    if root_id not in shown:
+        texts.append((0, root_id, None, ""))
+    for node, text, _, left_out in entries:
+        # A node whose parent is in a lane that is not shown hangs at the root.
+        parent = node.parent if node.parent is None or node.parent in shown else root_id
+        if node.depth > DEPTH and parent is not None:
+            line_of[node.id] = line = line_of.get(parent, parent)
+            more[line] = more.get(line, 0) + 1 + left_out
+        else:
+            texts.append((node.key, node.id, parent, text))
+            line_of[node.id] = node.id
+            more[node.id] = more.get(node.id, 0) + left_out
+    # Children are drawn in order of creation.
+    texts.sort(key=lambda line: line[0])
+    return [Line(id, parent, text, more.get(id, 0)) for _, id, parent, text in texts]
 
 
 async def _summaries(host: Host, nodes: list[Node], width: int) -> dict[int, str]:
@@ -99,16 +155,19 @@ def _line(node: Node, summaries: dict[int, str], width: int) -> str:
     return summaries.get(node.key) or handle_line(node.handle)
 
 
-def _flat(node: Node, text: str) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _flat(entry: _Entry) -> dict[str, Any]:
+    node = entry.node
+    fields: dict[str, Any] = {
         "id": ids.text(node.id),
+        "short_id": entry.short_id,
         "parent": ids.text(node.parent) if node.parent is not None else None,
         "depth": node.depth,
         "lane": LANES[node.lane],
-        "summary": text,
+        "summary": entry.text,
+        "more": entry.more,
     }
     if node.handle is not None:
-        found["handle"] = node.handle
+        fields["handle"] = node.handle
     if node.label is not None:
-        found["label"] = node.label
-    return found
+        fields["label"] = node.label
+    return fields

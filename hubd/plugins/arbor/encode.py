@@ -60,11 +60,13 @@ def skeleton_json(node: Node) -> dict[str, Any]:
 
 def tree_json(tree: TreeRow) -> dict[str, Any]:
     """A tree as any client sees it."""
+    owners: dict[str, int] = json.loads(tree.owners)
     return {
         "tree_id": ids.text(tree.id),
-        "owner_id": tree.owner,
+        # The owner that made it may have released it.
+        "owner_id": tree.owner if tree.owner in owners else next(iter(owners), None),
         "ref_count": tree.ref_count,
-        "owners": json.loads(tree.owners),
+        "owners": owners,
         "metadata": json.loads(tree.metadata) if tree.metadata else None,
         "state": tree.state,
         "state_since": tree.state_since,

@@ -64,7 +64,10 @@ class TreeInfo(BaseModel, defer_build=True):
     """One tree. `state_since` is when its state began, in seconds."""
 
     tree_id: str
-    owner_id: str
+    owner_id: str | None = Field(
+        description="The owner that made the tree, or another if that one released it; null "
+        "without owners"
+    )
     ref_count: int
     owners: dict[str, int]
     metadata: dict[str, Any] | None
@@ -75,7 +78,7 @@ class TreeInfo(BaseModel, defer_build=True):
 
 
 class TreeWithNodes(TreeInfo):
-    """A tree with some of its nodes, every parent before its children."""
+    """A tree with some of its nodes, in order of creation."""
 
     nodes: list[NodeInfo]
 
@@ -204,21 +207,26 @@ class RenderedNode(BaseModel, defer_build=True):
     """One line of a rendering."""
 
     id: str
+    short_id: str | None = Field(
+        description="The shortest end of the id, at least 4 digits, that no other node of lane "
+        "`main` in this tree has; null for other lanes"
+    )
     parent: str | None
     depth: int
     lane: Lane
-    summary: str
+    summary: str = Field(description="The text, the handle or what it points at, in one line")
+    more: int = Field(description="Nodes below this one that were left out")
     handle: str | None = None
     label: str | None = None
 
 
 class TreeRender(Event):
-    """A tree as text, and the same as flat nodes for whoever draws it."""
+    """A tree as text, and as flat nodes, depth first, for a client that draws it itself."""
 
     tree_id: str
     render: str
     nodes: list[RenderedNode]
-    more: int = Field(description="Nodes that were left out")
+    more: int = Field(description="Nodes of the tree that `nodes` leaves out")
 
 
 class ExportedTree(Event, tag="tree"):
@@ -334,7 +342,7 @@ class ContextLeaves(Event):
 
 
 class ContextHandles(Event):
-    """Handles, every parent's before its children's; those of a path in its order."""
+    """Handles in the order of the path or, of a whole tree, in order of creation."""
 
     tree_id: str
     handles: list[AnyHandle]

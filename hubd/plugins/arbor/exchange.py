@@ -5,7 +5,7 @@ is whole; what fails or is cut off by a crash is removed.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Generator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from contextlib import closing
 from hashlib import blake2b
 from itertools import islice
@@ -49,6 +49,8 @@ async def export(db: Database, found: TreeRow) -> AsyncIterator[Encoded]:
     about = tree_json(found)
     wanted = ("tree_id", "owner_id", "metadata", "root", "created_at")
     line = {"type": ExportedTree.tag, "format": FORMAT, **{name: about[name] for name in wanted}}
+    # The owner that made the tree: an import needs one, and this one may have released it.
+    line["owner_id"] = found.owner
     yield Encoded(to_json(line))
     async for node in walk.in_order(db, found):
         if node.parent is not None:
@@ -90,6 +92,17 @@ def lines_in(file: Path) -> Lines:
         raise NotFound(f"{file} cannot be read: {error.strerror}") from error
 
 
+def count_lines(file: Path) -> int:
+    """Count the lines of a file, roughly; 0 if it can't be read."""
+    try:
+        if not file.is_file():
+            return 0
+        with file.open("rb") as opened:
+            return sum(chunk.count(b"\n") for chunk in iter(lambda: opened.read(MAX_LINE), b""))
+    except OSError:
+        return 0
+
+
 class _Entry(NamedTuple):
     """One node of an import, as it will be stored."""
 
@@ -115,10 +128,16 @@ class Import:
         # Set when it was made, which is also when there is something to give up.
         self._tree: TreeRow | None = None
 
-    async def run(self, lines: Lines) -> tuple[TreeRow, int]:
+    async def run(
+        self, lines: Lines, report: Callable[[int], Awaitable[None]] | None = None
+    ) -> tuple[TreeRow, int]:
         """Read all lines; the tree, and how many nodes it has besides its root.
 
         Cancelling is safe: nothing is left of what was imported so far, unless all of it was.
+
+        Args:
+            lines: The lines of an export.
+            report: Is told the number of nodes so far, after each part.
 
         Raises:
             InvalidParams: A line is not what it should be; nothing was imported.
@@ -135,6 +154,8 @@ class Import:
                         lambda tx, entries=entries: self._append(tx, found, entries)  # type: ignore[misc]
                     )
                     count += len(entries)
+                    if report is not None:
+                        await report(count)
                 await self._db.transaction(lambda tx: tree.reveal(tx, found))
             except BaseException:
                 if self._tree is not None:

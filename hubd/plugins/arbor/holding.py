@@ -8,7 +8,8 @@ from typing import Literal, cast
 
 from pydantic import BaseModel, Field
 
-from hubd.activation import Encoded, HubError, NotFound, method
+from hubd.activation import Encoded, HubError, NotFound, Progress, method
+from hubd.activation.pages import RowLimit
 from hubd.activation.params import TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
@@ -136,15 +137,27 @@ class Holding(ArborBase, version=VERSION):
         )
 
     @method(read_only=True, render="table")
-    async def tree_list_scheduled(self) -> AsyncIterator[events.TreesScheduled | Encoded]:
-        """List the trees that nobody holds any more, in pages."""
-        async for trees in self._trees("scheduled"):
+    async def tree_list_scheduled(
+        self, limit: RowLimit | None = None
+    ) -> AsyncIterator[events.TreesScheduled | Encoded]:
+        """List the trees without an owner, which will be archived, in pages.
+
+        Args:
+            limit: The maximum number of trees; all by default.
+        """
+        async for trees in self._trees("scheduled", limit):
             yield encoded(events.TreesScheduled, trees=trees)
 
     @method(read_only=True, render="table")
-    async def tree_list_archived(self) -> AsyncIterator[events.TreesArchived | Encoded]:
-        """List the trees that can only be read any more, in pages."""
-        async for trees in self._trees("archived"):
+    async def tree_list_archived(
+        self, limit: RowLimit | None = None
+    ) -> AsyncIterator[events.TreesArchived | Encoded]:
+        """List the archived trees, which are read-only and will be removed, in pages.
+
+        Args:
+            limit: The maximum number of trees; all by default.
+        """
+        async for trees in self._trees("archived", limit):
             yield encoded(events.TreesArchived, trees=trees)
 
     @method(streaming=False, destructive=True, completes=LIST_TREES)
@@ -222,13 +235,21 @@ class Holding(ArborBase, version=VERSION):
         """Take all steps that are due, and remove what was deleted."""
         done: list[references.Step] = []
         periods = self._periods
+        total = len(await self._due())
+        progress = Progress(self.host, "archiving and removing trees")
         while steps := await self.db.transaction(
             lambda tx: references.clean_up(tx, periods, now())
         ):
             done += steps
+            await progress.update(len(done), total)
         waiting: set[int] = set()
+        batches = 0
+        progress = Progress(
+            self.host, f"freeing space, batches of {references.NODES_AT_ONCE} nodes"
+        )
         while await self._purge(waiting):
-            pass
+            batches += 1
+            await progress.update(batches)
         return done
 
     async def _purge(self, waiting: set[int]) -> bool:

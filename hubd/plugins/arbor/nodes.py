@@ -2,13 +2,12 @@
 
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
-from uuid import UUID
 
 from pydantic import Field
 from pydantic_core import to_json
 
 from hubd.activation import AnyHandle, Encoded, InvalidParams, method
-from hubd.activation.params import TreeId
+from hubd.activation.params import NodeId, TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
     LIST_TREES,
@@ -37,7 +36,7 @@ class Nodes(ArborBase, version=VERSION):
         self,
         tree_id: TreeId,
         content: Annotated[str, Field(max_length=MAX_TEXT)],
-        parent: UUID | None = None,
+        parent: NodeId | None = None,
         label: Label | None = None,
         metadata: Metadata = None,
     ) -> AsyncIterator[events.NodeCreated]:
@@ -46,7 +45,7 @@ class Nodes(ArborBase, version=VERSION):
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
             content: The text.
-            parent: The node below which it comes; the root unless said otherwise.
+            parent: The parent node: its id, or the last 4 or more digits; the root by default.
             label: A name for it.
             metadata: What to know about it.
         """
@@ -59,16 +58,18 @@ class Nodes(ArborBase, version=VERSION):
         self,
         tree_id: TreeId,
         handle: AnyHandle,
-        parent: UUID | None = None,
+        parent: NodeId | None = None,
         label: Label | None = None,
         metadata: Metadata = None,
     ) -> AsyncIterator[events.NodeCreated]:
-        """Add a node that points at what a plugin owns.
+        """Add a node that points at data of a plugin.
+
+        A handle of a plugin that is not running is stored too, with a warning.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
             handle: What it points at.
-            parent: The node below which it comes; the root unless said otherwise.
+            parent: The parent node: its id, or the last 4 or more digits; the root by default.
             label: A name for it.
             metadata: What to know about it.
         """
@@ -76,19 +77,27 @@ class Nodes(ArborBase, version=VERSION):
         written = str(named)
         if len(written) > MAX_HANDLE:
             raise InvalidParams(f"a handle may have {MAX_HANDLE} characters, not {len(written)}")
-        yield await self._create(
+        created = await self._create(
             tree_id, parent, lambda tx: tree.external(tx, named), written, label, metadata
         )
+        if (problem := self.host.unowned(named)) is not None:
+            plugins = ", ".join(name for name in problem.available if "." not in name)
+            await self.host.advise(
+                problem.code,
+                f"The handle is stored, but {problem.message}; it resolves when such a plugin runs"
+                + (f". Plugins with handles: {plugins}" if plugins else ""),
+            )
+        yield created
 
     @method(streaming=False, read_only=True, completes=LIST_TREES)
     async def node_get(
-        self, tree_id: TreeId, node_id: UUID
+        self, tree_id: TreeId, node_id: NodeId
     ) -> AsyncIterator[events.NodeData | Encoded]:
         """Read one node.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node.
+            node_id: The node: its id, or the last 4 or more digits of it.
         """
         found, place = await self._place(tree_id, node_id)
         node = await walk.node(self.db, place)
@@ -98,22 +107,22 @@ class Nodes(ArborBase, version=VERSION):
     async def node_get_children(
         self,
         tree_id: TreeId,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
         lanes: Lanes = None,
-        after: UUID | None = None,
+        after: NodeId | None = None,
         limit: Annotated[int, Field(ge=1)] | None = None,
     ) -> AsyncIterator[events.NodeChildren | Encoded]:
         """Read the children of a node in the order in which they came, in pages.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node; the root unless said otherwise.
+            node_id: The node: its id, or the last 4 or more digits of it; the root by default.
             lanes: Which lanes to show; `main` unless said otherwise.
-            after: Go on behind this child; an earlier page's `next`.
+            after: Continue after this child: the `next` of an earlier page.
             limit: How many at most; all unless said otherwise.
         """
         found, place = await self._place(tree_id, node_id)
-        key = (await tree.look_up_place(self.db, found, after.bytes)).key if after else 0
+        key = (await tree.look_up_place(self.db, found, after)).key if after else 0
         left = limit
         while True:
             wanted = min(left or walk.PAGE_NODES, walk.PAGE_NODES)
@@ -134,13 +143,13 @@ class Nodes(ArborBase, version=VERSION):
 
     @method(streaming=False, read_only=True, completes=LIST_TREES)
     async def node_get_parent(
-        self, tree_id: TreeId, node_id: UUID
+        self, tree_id: TreeId, node_id: NodeId
     ) -> AsyncIterator[events.NodeParent | Encoded]:
         """Read the parent of a node.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node.
+            node_id: The node: its id, or the last 4 or more digits of it.
         """
         found, place = await self._place(tree_id, node_id)
         above = await walk.parent(self.db, place)
@@ -152,13 +161,13 @@ class Nodes(ArborBase, version=VERSION):
 
     @method(read_only=True, completes=LIST_TREES)
     async def node_get_path(
-        self, tree_id: TreeId, node_id: UUID, lanes: Lanes = None
+        self, tree_id: TreeId, node_id: NodeId, lanes: Lanes = None
     ) -> AsyncIterator[events.NodePath | Encoded]:
         """Read the ids from the root to a node, in pages.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node.
+            node_id: The node: its id, or the last 4 or more digits of it.
             lanes: Which lanes to show; `main` and the node's own unless said otherwise.
         """
         found, place = await self._place(tree_id, node_id)
@@ -172,7 +181,7 @@ class Nodes(ArborBase, version=VERSION):
         aliases={"start": ["from_node", "start_node"], "end": ["to_node", "end_node"]},
     )
     async def node_get_path_between(
-        self, tree_id: TreeId, start: UUID, end: UUID, lanes: Lanes = None
+        self, tree_id: TreeId, start: NodeId, end: NodeId, lanes: Lanes = None
     ) -> AsyncIterator[events.PathBetween | Encoded]:
         """Read the nodes from one to another, both included, in pages.
 
@@ -180,12 +189,12 @@ class Nodes(ArborBase, version=VERSION):
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
-            start: The first node.
-            end: The last node.
+            start: The first node: its id, or the last 4 or more digits of it.
+            end: The last node, in the same way.
             lanes: Which lanes to show; `main` and the lanes of the two unless said otherwise.
         """
         found, first = await self._place(tree_id, start)
-        last = await tree.look_up_place(self.db, found, end.bytes)
+        last = await tree.look_up_place(self.db, found, end)
         up, down = await walk.path(self.db, first), await walk.path(self.db, last)
         depth = walk.parting(up, down)
         shown = lanes_of(lanes, first, last)
@@ -208,19 +217,19 @@ class Nodes(ArborBase, version=VERSION):
 
     @method(streaming=False, completes=LIST_TREES)
     async def node_label(
-        self, tree_id: TreeId, node_id: UUID, label: Label | None = None
+        self, tree_id: TreeId, node_id: NodeId, label: Label | None = None
     ) -> AsyncIterator[events.NodeLabelled]:
         """Name a node, or take its name away.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node.
+            node_id: The node: its id, or the last 4 or more digits of it.
             label: The name; none takes it away.
         """
 
         def name(tx: Tx) -> tuple[TreeRow, Place]:
             found = tree.writable(tx, tree_id)
-            place = tree.place(tx, found, node_id.bytes)
+            place = tree.place(tx, found, node_id)
             tree.set_label(tx, place, label or None)
             return found, place
 
@@ -231,19 +240,19 @@ class Nodes(ArborBase, version=VERSION):
 
     @method(streaming=False, destructive=True, completes=LIST_TREES)
     async def node_delete(
-        self, tree_id: TreeId, node_id: UUID, recursive: bool = False
+        self, tree_id: TreeId, node_id: NodeId, recursive: bool = False
     ) -> AsyncIterator[events.NodeDeleted]:
         """Remove a node.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node.
+            node_id: The node: its id, or the last 4 or more digits of it.
             recursive: Remove all below it, too; without this, a node with children stays.
         """
 
         def delete(tx: Tx) -> tuple[TreeRow, Place, int]:
             found = tree.writable(tx, tree_id)
-            place = tree.place(tx, found, node_id.bytes)
+            place = tree.place(tx, found, node_id)
             return found, place, tree.delete(tx, place, recursive=recursive)
 
         found, place, count = await self.db.transaction(delete)
@@ -254,7 +263,7 @@ class Nodes(ArborBase, version=VERSION):
     async def _create(
         self,
         tree_id: str,
-        parent: UUID | None,
+        parent: NodeId | None,
         content: Callable[[Tx], tree.Content],
         shown: str,
         label: str | None,
@@ -264,7 +273,7 @@ class Nodes(ArborBase, version=VERSION):
 
         def create(tx: Tx) -> tuple[TreeRow, Place, Place]:
             found = tree.writable(tx, tree_id)
-            above = tree.place(tx, found, parent.bytes if parent else None)
+            above = tree.place(tx, found, parent)
             made = tree.append(tx, above, content(tx), now(), label=label or None, metadata=about)
             return found, above, made
 

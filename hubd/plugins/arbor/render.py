@@ -31,12 +31,11 @@ class Line:
     more: int = 0
 
 
-def draw(lines: Sequence[Line], more: int = 0) -> str:
-    """The tree of these lines, the first of which is its root.
+def draw(lines: Sequence[Line]) -> str:
+    """Draw the tree of these lines, the first of which is its root.
 
     Args:
         lines: Every parent before its children, these in order.
-        more: How many nodes of the whole tree were left out besides those the lines tell of.
     """
     below: dict[bytes, list[Line]] = {}
     for line in lines[1:]:
@@ -52,10 +51,9 @@ def draw(lines: Sequence[Line], more: int = 0) -> str:
             drawn.append(f"{prefix}{branch}{CUT} {entry} more")
             continue
         drawn.append(f"{prefix}{branch}{entry.text}".rstrip())
-        left_out = entry.more + (more if not prefix else 0)
         children: list[Line | int] = [*below.get(entry.id, ())]
-        if left_out:
-            children.append(left_out)
+        if entry.more:
+            children.append(entry.more)
         inner = prefix + ("    " if is_last else "│   ")
         last = len(children) - 1
         waiting += [(children[number], inner, number == last) for number in range(last, -1, -1)]

@@ -1,15 +1,16 @@
 """arbor: making, reading, finding, drawing and exchanging whole trees."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any
-from uuid import UUID
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from hubd.activation import Encoded, NotFound, method
-from hubd.activation.params import TreeId
+from hubd.activation import Encoded, NotFound, Progress, method
+from hubd.activation.pages import RowLimit
+from hubd.activation.params import NodeId, TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
     LIST_TREES,
@@ -22,14 +23,23 @@ from hubd.plugins.arbor.base import (
     metadata_text,
     now,
 )
-from hubd.plugins.arbor.drawing import MAX_NODES, Limits, drawing
+from hubd.plugins.arbor.drawing import MAX_DEPTH, MAX_NODES, Limits, drawing
 from hubd.plugins.arbor.encode import encoded, nodes_json, skeleton_json, tree_json
-from hubd.plugins.arbor.exchange import EXAMPLE, Import, export, lines_in, lines_of
+from hubd.plugins.arbor.exchange import (
+    EXAMPLE,
+    Import,
+    count_lines,
+    export,
+    lines_in,
+    lines_of,
+)
 from hubd.plugins.arbor.render import DEPTH, WIDTH
 from hubd.storage import ids, tree, walk
 from hubd.storage.database import Tx
 from hubd.storage.tree import TreeRow
 from hubd.storage.walk import Node
+
+EVERY_LANE: Final = frozenset(range(len(tree.LANES)))
 
 
 class Trees(ArborBase, version=VERSION):
@@ -62,15 +72,15 @@ class Trees(ArborBase, version=VERSION):
         tree_id: TreeId,
         depth: Annotated[int, Field(ge=0)] | None = None,
         lanes: Lanes = None,
-        after: UUID | None = None,
+        after: NodeId | None = None,
     ) -> AsyncIterator[events.TreeData | Encoded]:
-        """Read a whole tree: flat nodes in pages, every parent before its children.
+        """Read a whole tree: flat nodes in pages, in order of creation.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
             depth: Leave out what lies deeper.
             lanes: Which lanes to show; `main` unless said otherwise.
-            after: Go on behind this node; an earlier page's `next`.
+            after: Continue after this node: the `next` of an earlier page.
         """
         pages = self._whole(tree_id, depth, lanes, after)
         async for found, nodes, last in pages:
@@ -84,15 +94,15 @@ class Trees(ArborBase, version=VERSION):
         tree_id: TreeId,
         depth: Annotated[int, Field(ge=0)] | None = None,
         lanes: Lanes = None,
-        after: UUID | None = None,
+        after: NodeId | None = None,
     ) -> AsyncIterator[events.TreeSkeleton | Encoded]:
-        """Read the structure of a tree without its contents, in pages.
+        """Read the structure of a tree without its contents, in pages, in order of creation.
 
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
             depth: Leave out what lies deeper.
             lanes: Which lanes to show; `main` unless said otherwise.
-            after: Go on behind this node; an earlier page's `next`.
+            after: Continue after this node: the `next` of an earlier page.
         """
         async for found, nodes, last in self._whole(tree_id, depth, lanes, after):
             content = {**tree_json(found), "nodes": list(map(skeleton_json, nodes))}
@@ -100,18 +110,20 @@ class Trees(ArborBase, version=VERSION):
 
     @method(read_only=True, render="table")
     async def tree_list(
-        self, owner_id: OwnerId | None = None
+        self, owner_id: OwnerId | None = None, limit: RowLimit | None = None
     ) -> AsyncIterator[events.TreeList | Encoded]:
-        """List the active trees, in pages.
+        """List the active trees in order of creation, in pages.
 
         Args:
-            owner_id: Only those that this owner holds.
+            owner_id: Only the trees that this owner holds.
+            limit: The maximum number of trees; all by default.
         """
-        async for trees in self._trees("active"):
-            yield encoded(
-                events.TreeList,
-                trees=[entry for entry in trees if owner_id is None or owner_id in entry["owners"]],
-            )
+
+        def wanted(entry: dict[str, Any]) -> bool:
+            return owner_id is None or owner_id in entry["owners"]
+
+        async for trees in self._trees("active", limit, wanted):
+            yield encoded(events.TreeList, trees=trees)
 
     @method(streaming=False, completes=LIST_TREES)
     async def tree_update_metadata(
@@ -135,7 +147,7 @@ class Trees(ArborBase, version=VERSION):
 
     @method(read_only=True, render="table")
     async def tree_query(
-        self, metadata: dict[str, Any]
+        self, metadata: dict[str, Any], limit: RowLimit | None = None
     ) -> AsyncIterator[events.TreeList | Encoded]:
         """Find active trees whose metadata contains what is given, in pages.
 
@@ -143,10 +155,14 @@ class Trees(ArborBase, version=VERSION):
 
         Args:
             metadata: What the trees' metadata must contain.
+            limit: The maximum number of trees; all by default.
         """
-        async for trees in self._trees("active"):
-            matching = [entry for entry in trees if _contains(entry["metadata"], metadata)]
-            yield encoded(events.TreeList, trees=matching)
+
+        def wanted(entry: dict[str, Any]) -> bool:
+            return _contains(entry["metadata"], metadata)
+
+        async for trees in self._trees("active", limit, wanted):
+            yield encoded(events.TreeList, trees=trees)
 
     @method(
         streaming=False,
@@ -159,7 +175,7 @@ class Trees(ArborBase, version=VERSION):
         self,
         tree_id: TreeId,
         resolve: bool = False,
-        depth: Annotated[int, Field(ge=0, le=DEPTH)] = DEPTH,
+        depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)] = DEPTH,
         lanes: Lanes = None,
         limit: Annotated[int, Field(ge=1, le=MAX_NODES)] = MAX_NODES,
         width: Annotated[int, Field(ge=1, le=1000)] = WIDTH,
@@ -169,9 +185,9 @@ class Trees(ArborBase, version=VERSION):
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
             resolve: Show what handles point at, one line each, instead of the handles.
-            depth: How deep to draw.
-            lanes: Which lanes to show; `main` unless said otherwise.
-            limit: How many nodes to draw.
+            depth: The deepest level of `nodes`; the text stops at level 200 in any case.
+            lanes: The lanes to show; `main` by default.
+            limit: The maximum number of nodes; the oldest are drawn.
             width: Columns after which a text is cut.
         """
         found = await tree.look_up(self.db, tree_id)
@@ -196,8 +212,15 @@ class Trees(ArborBase, version=VERSION):
         Args:
             tree_id: The tree: its id, or the first 8 or more digits of it.
         """
-        async for line in export(self.db, await tree.look_up(self.db, tree_id)):
+        found = await tree.look_up(self.db, tree_id)
+        total = await walk.count(self.db, found, EVERY_LANE) - 1
+        progress = Progress(self.host, "exporting nodes")
+        # The first line is the tree itself.
+        number = -1
+        async for line in export(self.db, found):
             yield line
+            number += 1
+            await progress.update(number, total)
 
     @method(streaming=False, needs_context=True, one_of=("data", "file"))
     async def tree_import(
@@ -215,20 +238,25 @@ class Trees(ArborBase, version=VERSION):
             owner_id: Who holds the tree; the exported owner unless said otherwise.
             new_ids: Make a copy with ids of its own, also where the tree itself exists.
         """
-        lines = lines_of(data) if data is not None else lines_in(self._path_of(file or ""))
+        progress = Progress(self.host, "importing nodes")
+        if data is not None:
+            lines, total = lines_of(data), data.count("\n") + 1
+        else:
+            path = self._path_of(file or "")
+            lines, total = lines_in(path), await asyncio.to_thread(count_lines, path)
         work = Import(self.db, owner=owner_id, new_ids=new_ids, now=now())
         try:
-            found, count = await work.run(lines)
+            found, count = await work.run(lines, lambda done: progress.update(done, total))
         finally:
             self.removal_due.set()
         yield events.TreeImported(tree_id=ids.text(found.id), owner_id=found.owner, nodes=count)
 
     async def _whole(
-        self, tree_id: str, depth: int | None, lanes: Lanes, after: UUID | None
+        self, tree_id: str, depth: int | None, lanes: Lanes, after: NodeId | None
     ) -> AsyncIterator[tuple[TreeRow, list[Node], str | None]]:
         """Pages of a tree, each with what comes after it; at least one page."""
         found = await tree.look_up(self.db, tree_id)
-        place = await tree.look_up_place(self.db, found, after.bytes) if after else None
+        place = await tree.look_up_place(self.db, found, after) if after else None
         # A page is held back until it is known whether it is the last.
         held: list[Node] = []
         async for page in walk.whole(self.db, found, lanes_of(lanes), after=place, depth=depth):

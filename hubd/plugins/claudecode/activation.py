@@ -8,7 +8,7 @@ from pydantic_core import from_json
 from hubd.activation import NotFound, resolver
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.chats import Chats
-from hubd.plugins.claudecode.context import Context
+from hubd.plugins.claudecode.context import Context, is_kept
 from hubd.plugins.claudecode.engine import Settings
 from hubd.plugins.claudecode.exporting import Exporting
 from hubd.plugins.claudecode.handles import (
@@ -24,6 +24,7 @@ from hubd.plugins.claudecode.handles import (
     TurnRef,
 )
 from hubd.plugins.claudecode.messages import output_text
+from hubd.plugins.claudecode.mirror import SYNTHETIC
 from hubd.plugins.claudecode.retention import Retention
 from hubd.plugins.claudecode.tables import MIGRATIONS
 from hubd.storage import ids, streams
@@ -79,6 +80,8 @@ class ClaudeCode(Retention, Exporting, namespace=NAMESPACE, version=VERSION):
             text=data["text"],
             content=content,
             model=data.get("model"),
+            complete=is_kept(data),
+            synthetic=data.get("model") == SYNTHETIC,
             data={name: value for name, value in data.items() if name != "content"},
         )
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from hubd.activation import Activation, NotFound, Unavailable, params
-from hubd.activation.params import Position
+from hubd.activation.params import IdPrefix, Position
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.chats import Chats
 from hubd.plugins.claudecode.handles import NAMESPACE, VERSION, SessionRef
@@ -15,9 +15,7 @@ from hubd.storage import ids, streams
 
 Name = params.Name
 NewName = params.NewName
-SessionId = Annotated[
-    str, Field(min_length=1, max_length=200, examples=["550e8400-e29b-41d4-a716-446655440000"])
-]
+SessionId = IdPrefix
 Prompt = Annotated[str, Field(min_length=1, max_length=4 * 1024 * 1024)]
 Limit = Annotated[int, Field(ge=1, le=1000)]
 # Of a list, which comes in pages.

@@ -1,25 +1,26 @@
 """The context of a node: the messages a model would be sent, read from the tree alone.
 
-Turns on the path give their messages, with all blocks; text nodes and the handles of other
-plugins on the path belong to it as well, these resolved through the hub.
+Turns on the path give their messages with all blocks, exactly as the program knows them. Text
+nodes, the handles of other plugins and single blocks are told as in every other context.
 """
 
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
-from hubd.activation import Host, HubError
+from hubd.activation import Host
+from hubd.conversations.context import NO_RESULT, Message, Role, belongs, children, messages_with
 from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.mirror import SYNTHETIC
 from hubd.plugins.claudecode.native import NativeMessage
-from hubd.storage import tree, walk
+from hubd.storage import ids, walk
 from hubd.storage.database import Database
 from hubd.storage.tree import Place
-from hubd.storage.walk import Node
+from hubd.storage.walk import MAIN_ONLY, Node
 from hubd.wire.handle import WireHandle, parse
-
-MAIN: Final = frozenset((tree.MAIN,))
-BLOCKS: Final = frozenset(("content", "thinking", "tool_use"))
 
 
 class Context:
@@ -33,30 +34,19 @@ class Context:
     async def nodes(self, place: Place) -> list[Node]:
         """The nodes on the way to a place."""
         stretches = await walk.path(self._db, place)
-        return [node async for page in walk.nodes(self._db, stretches, MAIN) for node in page]
+        return [node async for page in walk.nodes(self._db, stretches, MAIN_ONLY) for node in page]
 
     async def messages(self, place: Place) -> list[NativeMessage]:
         """The whole context, in order."""
-        nodes = await self.nodes(place)
-        found: list[NativeMessage] = []
-        # Messages that came with their turn.
-        known: set[bytes] = set()
-        for number, node in enumerate(nodes):
-            below = nodes[number + 1] if number + 1 < len(nodes) else None
-            handle = self.own(node)
-            if node.text is not None:
-                if node.text:
-                    found.append(_said(node.text, node))
-            elif handle is None:
-                assert node.handle is not None
-                found.append(_said(await self._foreign(node.handle), node))
-            elif handle.method == "turn":
-                for message in await self._of_turn(node, below):
-                    known.add(message.id)
-                    found += await self.message(message)
-            elif handle.method == "message" and node.id not in known:
-                found += await self.message(node)
-        return found
+        told: list[NativeMessage] = []
+        own = _Own(self)
+        async with aclosing(messages_with(self._db, self._host, place, own)) as messages:
+            async for message in messages:
+                if isinstance(message, NativeMessage):
+                    told.append(message)
+                elif message.content.strip():
+                    told.append(_native_text(message))
+        return told
 
     async def turns(self, place: Place) -> int:
         """How many turns lie on the way to a place."""
@@ -82,7 +72,7 @@ class Context:
                 continue
             if part.method == "tool_result":
                 results[part.meta[1]] = inner.data["block"]
-            elif part.method in BLOCKS and (block := _usable(inner)) is not None:
+            elif ids.text(inner.id) in blob.data["blocks"] and (block := _usable(inner)):
                 blocks.append(block)
         found = [_native("assistant", blocks, node, blob.data)] if blocks else []
         calls = [str(block["id"]) for block in blocks if block.get("type") == "tool_use"]
@@ -101,13 +91,7 @@ class Context:
 
     async def children(self, node: Node) -> list[Node]:
         """All children of a node in the main lane."""
-        place = Place(node.key, node.id, 0, node.segment, node.depth, node.lane)
-        found: list[Node] = []
-        after = 0
-        while page := await walk.children(self._db, place, MAIN, after):
-            found += page
-            after = page[-1].key
-        return found
+        return await children(self._db, node)
 
     async def blob(self, handle: WireHandle | None) -> store.Blob | None:
         """What one of our handles points at."""
@@ -126,31 +110,90 @@ class Context:
         handle = parse(node.handle)
         return handle if handle.plugin == self._path else None
 
-    async def _of_turn(self, turn: Node, below: Node | None) -> list[Node]:
+    async def of_turn(self, turn: Node, below: Node | None) -> list[Node]:
         """The messages of a turn, as far as the path goes."""
-        last = below.key if below is not None else 0
-        found = []
+        nodes = []
         for child in await self.children(turn):
             handle = self.own(child)
             if handle is None or handle.method != "message":
                 continue
-            on_the_way = handle.meta[1:2] == ("user",) or child.key == last
-            if on_the_way or (child.key < last and not await self._asked_again(handle)):
-                found.append(child)
-        return found
+            role = handle.meta[1] if len(handle.meta) > 1 else None
+            blob = await self.blob(handle)
+            complete = blob is None or is_kept(blob.data)
+            if belongs(child, role, below, complete=complete):
+                nodes.append(child)
+        return nodes
 
-    async def _asked_again(self, handle: WireHandle) -> bool:
-        """Whether a message was cut off and the program did not keep it, but asked again."""
-        blob = await self.blob(handle)
-        return (
-            blob is not None and blob.data.get("finished") is False and not blob.data.get("uuids")
+    async def is_part(self, node: Node, message: Node) -> bool:
+        """Whether a block, or a tool's result, came with the message above it."""
+        handle, above = self.own(node), self.own(message)
+        blob = await self.blob(above)
+        if handle is None or above is None or above.method != "message" or blob is None:
+            return False
+        if handle.method == "tool_result":
+            parts = [self.own(child) for child in await self.children(message)]
+            calls = {part.meta[1] for part in parts if part and part.method == "tool_use"}
+            return handle.meta[1:2] != () and handle.meta[1] in calls
+        block = await self.blob(handle)
+        return block is not None and ids.text(block.id) in blob.data.get("blocks", ())
+
+
+class _Own:
+    """The plugin's nodes on the path of one context, as the program knows them."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        # Messages that came with their turn.
+        self._told: set[bytes] = set()
+
+    def owns(self, node: Node) -> bool:
+        """As `OwnNodes.owns`."""
+        return self._context.own(node) is not None
+
+    async def read(
+        self, node: Node, above: Node | None, below: Node | None
+    ) -> list[NativeMessage] | None:
+        """As `OwnNodes.read`."""
+        handle = self._context.own(node)
+        blob = await self._context.blob(handle)
+        if handle is None or blob is None:
+            return None
+        if handle.method == "turn":
+            told: list[NativeMessage] = []
+            for message in await self._context.of_turn(node, below):
+                self._told.add(message.id)
+                told += await self._context.message(message)
+            return told
+        if handle.method == "message":
+            return [] if node.id in self._told else await self._context.message(node)
+        if above is not None and await self._context.is_part(node, above):
+            return []
+        return None
+
+
+def is_kept(message: dict[str, Any]) -> bool:
+    """Whether the program kept a message; one that was cut off it may ask for again."""
+    return message.get("finished") is not False or bool(message.get("uuids"))
+
+
+def for_program(messages: Iterable[NativeMessage]) -> list[NativeMessage]:
+    """Return the messages as the program takes them: it knows no message of the system.
+
+    The text of one is told by the user, in `<system>` tags.
+    """
+    return [
+        replace(
+            message,
+            role="user",
+            content=[
+                {"type": "text", "text": f"<system>\n{block.get('text', '')}\n</system>"}
+                for block in message.content
+            ],
         )
-
-    async def _foreign(self, handle: str) -> str:
-        try:
-            return (await self._host.resolve(handle)).text
-        except HubError:
-            return f"[External reference: {handle}]"
+        if message.role == "system"
+        else message
+        for message in messages
+    ]
 
 
 def _usable(blob: store.Blob) -> dict[str, Any] | None:
@@ -164,19 +207,20 @@ def _usable(blob: store.Blob) -> dict[str, Any] | None:
 
 def _missing(called: str) -> dict[str, Any]:
     """In place of what a tool did not give."""
-    said = "[The tool was interrupted before it gave a result]"
-    return {"type": "tool_result", "tool_use_id": called, "content": said, "is_error": True}
+    return {"type": "tool_result", "tool_use_id": called, "content": NO_RESULT, "is_error": True}
 
 
-def _said(text: str, node: Node) -> NativeMessage:
-    return _native("user", [{"type": "text", "text": text}], node, {})
+def _native_text(message: Message) -> NativeMessage:
+    """A message of any other plugin."""
+    block = {"type": "text", "text": message.content}
+    return _native(message.role, [block], message.node, {"model": message.model})
 
 
 def _native(
-    role: str, content: list[dict[str, Any]], node: Node, about: dict[str, Any]
+    role: Role, content: list[dict[str, Any]], node: Node, about: dict[str, Any]
 ) -> NativeMessage:
     return NativeMessage(
-        role="user" if role == "user" else "assistant",
+        role=role,
         content=content,
         model=about.get("model"),
         message_id=about.get("message_id"),

@@ -250,12 +250,16 @@ class ConversationMessage(Event, tag="message"):
     Tool results have the node and the handle of the message that called the tools.
     """
 
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "system"]
     content: list[dict[str, Any]]
     model: str | None
     node_id: str | None = Field(description="Null in Claude's own session files")
     handle: UnreadHandle | None = Field(description="Null if the node is text, or there is none")
     created_at: int | None = Field(description="Unix seconds; null if a session file lacks it")
+    short_id: str | None = Field(
+        description="The shortest end of the node's id, at least 4 digits, that no other node of "
+        "the tree has; null in Claude's own session files"
+    )
 
 
 class ExportedPart(Event, tag="exported"):
@@ -351,6 +355,8 @@ class ResolvedMessage(Event):
     text: str
     content: list[dict[str, Any]]
     model: str | None
+    complete: bool = Field(description="False if it broke off and the program dropped it")
+    synthetic: bool = Field(description="The program's own words, which no model is told")
     data: dict[str, Any]
 
 

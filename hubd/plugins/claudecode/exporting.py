@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator
 from typing import Literal
-from uuid import UUID
 
 from hubd.activation import method
+from hubd.activation.params import NodeId
 from hubd.plugins.claudecode import events, markdown
 from hubd.plugins.claudecode.base import LIST_NAMES, Name, SessionId
 from hubd.plugins.claudecode.handles import VERSION
@@ -21,7 +21,7 @@ class Exporting(History, version=VERSION):
         name: Name | None = None,
         session_id: SessionId | None = None,
         format: Literal["markdown", "jsonl"] = "markdown",
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.ExportedPart]:
         """Write a conversation as a document; `-o raw` gives nothing but the text.
 
@@ -29,7 +29,7 @@ class Exporting(History, version=VERSION):
             name: The session.
             session_id: The same, by its id.
             format: A document for people, or a JSON object for each message.
-            node_id: Another node of its tree than where the session stands.
+            node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         session = await self.session_named(name, session_id)
         if format == "markdown":
@@ -38,4 +38,4 @@ class Exporting(History, version=VERSION):
             if format == "markdown":
                 yield events.ExportedPart(text=f"\n{markdown.message(entry.role, entry.content)}")
             else:
-                yield events.ExportedPart(text=entry.model_dump_json(exclude={"type"}))
+                yield events.ExportedPart(text=entry.model_dump_json(exclude={"type", "short_id"}))

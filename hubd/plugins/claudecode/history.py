@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from pydantic import Field
 
 from hubd.activation import Conflict, InvalidParams, NotFound, method
-from hubd.activation.params import Position
+from hubd.activation.params import NodeId, Position, WholeId
 from hubd.plugins.claudecode import events, native, store
 from hubd.plugins.claudecode.adopt import Adoption
 from hubd.plugins.claudecode.base import (
@@ -23,11 +23,12 @@ from hubd.plugins.claudecode.base import (
     reference,
 )
 from hubd.plugins.claudecode.chatting import Chatting
+from hubd.plugins.claudecode.context import for_program
 from hubd.plugins.claudecode.handles import VERSION, MessageRef
 from hubd.plugins.claudecode.making import new_session
 from hubd.plugins.claudecode.resume import WRITTEN_AS
 from hubd.plugins.claudecode.sessions import WHICH
-from hubd.storage import ids, streams, tree
+from hubd.storage import ids, outline, streams, tree
 from hubd.storage.database import Tx
 
 NativeId = Annotated[
@@ -50,14 +51,14 @@ class History(Chatting, version=VERSION):
         self,
         name: Name | None = None,
         session_id: SessionId | None = None,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.ConversationMessage]:
         """Read a conversation: every message on the way to where the session stands.
 
         Args:
             name: The session.
             session_id: The same, by its id.
-            node_id: Another node of its tree.
+            node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         session = await self.session_named(name, session_id)
         async for message in self.messages_of(session, node_id):
@@ -68,21 +69,21 @@ class History(Chatting, version=VERSION):
         self,
         name: Name | None = None,
         session_id: SessionId | None = None,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.ConversationMessage]:
         """The messages that a model would be sent, from the tree alone, handles resolved.
 
         Args:
             name: The session.
             session_id: The same, by its id.
-            node_id: Another node of its tree.
+            node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         session = await self.session_named(name, session_id)
         async for message in self.messages_of(session, node_id):
             yield message
 
     @method(streaming=False, read_only=True)
-    async def get_block(self, blob_id: UUID) -> AsyncIterator[events.Block]:
+    async def get_block(self, blob_id: WholeId) -> AsyncIterator[events.Block]:
         """Read one block, message or turn, whole.
 
         Args:
@@ -217,14 +218,14 @@ class History(Chatting, version=VERSION):
         self,
         name: Name | None = None,
         session_id: SessionId | None = None,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.Exported]:
         """Write a conversation as one of Claude's own sessions, for `claude --resume`.
 
         Args:
             name: The session.
             session_id: The same, by its id.
-            node_id: Another node of its tree than where it stands.
+            node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         session = await self.session_named(name, session_id)
         messages = await self._context(session, node_id)
@@ -237,7 +238,7 @@ class History(Chatting, version=VERSION):
             file,
             session_id=native_id,
             cwd=cwd,
-            messages=messages,
+            messages=for_program(messages),
             version=WRITTEN_AS,
             now=datetime.now(UTC),
         )
@@ -259,19 +260,21 @@ class History(Chatting, version=VERSION):
         return blob
 
     async def _context(
-        self, session: store.SessionRow, node_id: UUID | None
+        self, session: store.SessionRow, node_id: NodeId | None
     ) -> list[native.NativeMessage]:
         held = await tree.look_up(self.db, ids.text(session.tree_id))
-        at = node_id.bytes if node_id else session.head_id
-        place = await tree.look_up_place(self.db, held, at)
+        place = await tree.look_up_place(self.db, held, node_id or session.head_id)
         return await self.chats.context.messages(place)
 
     async def messages_of(
-        self, session: store.SessionRow, node_id: UUID | None
+        self, session: store.SessionRow, node_id: NodeId | None
     ) -> AsyncIterator[events.ConversationMessage]:
         """The messages on the way to where a session stands, or to another node of its tree."""
-        for message in await self._context(session, node_id):
-            yield _shown(message)
+        messages = await self._context(session, node_id)
+        nodes = [message.node_id for message in messages if message.node_id]
+        short_ids = await outline.short_ids(self.db, session.tree, nodes)
+        for message in messages:
+            yield _shown(message, short_ids.get(message.node_id or b""))
 
     async def _not_yet_in(
         self, session: store.SessionRow, last_uuid: str, messages: list[native.NativeMessage]
@@ -320,7 +323,9 @@ class _Stage:
         return f"{self._message}: {self._done} of {self._total}", 100 * self._done / self._total
 
 
-def _shown(message: native.NativeMessage) -> events.ConversationMessage:
+def _shown(
+    message: native.NativeMessage, short_id: str | None = None
+) -> events.ConversationMessage:
     return events.ConversationMessage(
         role=message.role,
         content=message.content,
@@ -328,6 +333,7 @@ def _shown(message: native.NativeMessage) -> events.ConversationMessage:
         node_id=ids.text(message.node_id) if message.node_id else None,
         handle=message.handle,
         created_at=seconds_of(message.timestamp),
+        short_id=short_id,
     )
 
 

@@ -1,7 +1,5 @@
 """Making a session: a name, a place in a tree, and the reference that holds the tree."""
 
-from uuid import UUID
-
 from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.base import now
 from hubd.storage import ids, references, tree
@@ -14,7 +12,7 @@ def new_session(
     working_dir: str,
     options: str,
     tree_id: str | None = None,
-    node_id: UUID | None = None,
+    node_id: str | None = None,
 ) -> store.SessionRow:
     """A session that holds its tree: the one that is given, else one of its own.
 
@@ -32,7 +30,7 @@ def new_session(
     return store.create_session(
         tx,
         name=name,
-        head=tree.place(tx, held, node_id.bytes if node_id else None),
+        head=tree.place(tx, held, node_id),
         working_dir=working_dir,
         options=options,
         now=now(),

@@ -5,12 +5,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from functools import partial
 from typing import Annotated, Any, NamedTuple
-from uuid import UUID
 
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
 from hubd.activation import Encoded, InvalidParams, NotFound, method
+from hubd.activation.params import NodeId
 from hubd.plugins.claudecode import events
 from hubd.plugins.claudecode.base import (
     LIST_NAMES,
@@ -24,7 +24,7 @@ from hubd.plugins.claudecode.base import (
 from hubd.plugins.claudecode.handles import VERSION, EventRef
 from hubd.plugins.claudecode.live import Shown
 from hubd.plugins.claudecode.turns import Turns
-from hubd.storage import ids, streams
+from hubd.storage import cursors, ids, streams
 from hubd.storage.streams import OPEN, EventRow, Page, StreamRow
 from hubd.storage.tail import Tails
 
@@ -57,7 +57,7 @@ class Reading(ClaudeBase, version=VERSION):
         session_id: SessionId | None = None,
         name: Name | None = None,
         from_seq: Annotated[int, Field(ge=0)] | None = None,
-        cursor: UUID | None = None,
+        cursor: NodeId | None = None,
         consumer: Name | None = None,
         limit: Limit = 100,
         wait_ms: Annotated[int, Field(ge=0, le=MAX_WAIT_MS)] = 0,
@@ -76,7 +76,8 @@ class Reading(ClaudeBase, version=VERSION):
             session_id: The session whose newest stream is read.
             name: The same, by the session's name.
             from_seq: The first seq to return. The hub stores no position.
-            cursor: A node id; the events after it are returned.
+            cursor: The node of an event: its id, or the last 4 or more digits; the events after
+                it are returned.
             consumer: A named position that the hub stores; `default` if no position is given.
             limit: The maximum number of events.
             wait_ms: Milliseconds to wait if there is no event yet.
@@ -89,12 +90,14 @@ class Reading(ClaudeBase, version=VERSION):
         if len(given) > 1:
             raise InvalidParams("give one of from_seq, cursor and consumer")
         stream = await self.stream_named(stream_id, session_id, name)
+        node_id: bytes | None = None
         if given and consumer is None:
             if ack is not None:
                 raise InvalidParams("ack needs a consumer, not from_seq or cursor")
             start = from_seq or 0
             if cursor is not None:
-                start = await streams.seq_of(self.db, stream, cursor.bytes) + 1
+                node_id = await cursors.node_id(self.db, stream, cursor)
+                start = await streams.seq_of(self.db, stream, node_id) + 1
             page = await self._when_there(stream, lambda: self._from(stream, start, limit), wait_ms)
         else:
             reader = consumer or streams.DEFAULT_CONSUMER
@@ -102,9 +105,7 @@ class Reading(ClaudeBase, version=VERSION):
                 await self._acknowledge(stream, reader, ack)
             read = self._take if auto_ack and ack is None else self._peek
             page = await self._when_there(stream, lambda: read(stream, reader, limit), wait_ms)
-        yield await self._answer(
-            stream, *page, cursor.bytes if cursor else None, of_consumer=bool(consumer) or not given
-        )
+        yield await self._answer(stream, *page, node_id, of_consumer=bool(consumer) or not given)
 
     @method(read_only=True, render="chat", one_of=STREAM, completes=LIST_NAMES, produces=[EventRef])
     async def follow(

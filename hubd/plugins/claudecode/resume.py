@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from hubd.plugins.claudecode import store
-from hubd.plugins.claudecode.context import Context
+from hubd.plugins.claudecode.context import Context, for_program
 from hubd.plugins.claudecode.native import session_file, write_session
 from hubd.plugins.claudecode.native.history import as_entry, parse
 from hubd.storage.tree import Place
@@ -73,7 +73,7 @@ async def prepare(
             # A native fork at a message that calls tools would lack what the tools gave.
             if is_there and not await context.calls_tools(last):
                 return Resume(native, fork=True, fork_at=uuids[-1])
-    messages = await context.messages(head)
+    messages = for_program(await context.messages(head))
     unanswered: list[dict[str, Any]] = []
     while messages and messages[-1].role == "user":
         unanswered = messages.pop().content + unanswered

@@ -4,10 +4,9 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
-from uuid import UUID
 
 from hubd.activation import Conflict, InvalidParams, Unavailable, method
-from hubd.activation.params import Position, TreeId
+from hubd.activation.params import NodeId, Position, TreeId
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.base import (
     LIST_NAMES,
@@ -47,7 +46,7 @@ class Sessions(ClaudeBase, version=VERSION):
         disallowed_tools: list[str] | None = None,
         permission_mode: str | None = None,
         tree_id: TreeId | None = None,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.Created]:
         """Make a session, on a tree of its own or at a node of an existing one.
 
@@ -62,7 +61,8 @@ class Sessions(ClaudeBase, version=VERSION):
             disallowed_tools: Tools that are never permitted.
             permission_mode: The agent's permission mode.
             tree_id: Begin on this tree.
-            node_id: Begin at this node of it; its root unless said otherwise.
+            node_id: Begin at this node of it: its id, or the last 4 or more digits; the root by
+                default.
         """
         options = options_text(
             model=model,
@@ -158,7 +158,7 @@ class Sessions(ClaudeBase, version=VERSION):
         new_name: NewName,
         name: Name | None = None,
         session_id: SessionId | None = None,
-        at: UUID | None = None,
+        at: NodeId | None = None,
     ) -> AsyncIterator[events.Forked]:
         """Make a session that goes on from where another one stands, or stood. Copies nothing.
 
@@ -166,14 +166,14 @@ class Sessions(ClaudeBase, version=VERSION):
             new_name: What to call it.
             name: The session to fork.
             session_id: The same, by its id.
-            at: A node of its tree, for example an earlier message; where it stands unless said
-                otherwise.
+            at: The node to continue from, such as an earlier message: its id, or the last 4 or
+                more digits; the head by default.
         """
         source = await self.session_named(name, session_id)
 
         def fork(tx: Tx) -> store.SessionRow:
             held = tree.find(tx, ids.text(source.tree_id))
-            head = tree.place(tx, held, at.bytes if at else source.head_id)
+            head = tree.place(tx, held, at or source.head_id)
             made = store.create_session(
                 tx,
                 name=new_name,
@@ -196,12 +196,12 @@ class Sessions(ClaudeBase, version=VERSION):
 
     @method(streaming=False, one_of=WHICH, completes=LIST_NAMES)
     async def set_head(
-        self, node_id: UUID, name: Name | None = None, session_id: SessionId | None = None
+        self, node_id: NodeId, name: Name | None = None, session_id: SessionId | None = None
     ) -> AsyncIterator[events.HeadSet]:
-        """Let a session stand at another node of its tree; its next chat goes on from there.
+        """Move a session's head to another node of its tree. The next chat continues from there.
 
         Args:
-            node_id: The node.
+            node_id: The node: its id, or the last 4 or more digits of it.
             name: The session.
             session_id: The same, by its id.
         """
@@ -211,7 +211,7 @@ class Sessions(ClaudeBase, version=VERSION):
             if streams.is_busy(tx, session.id):
                 raise Conflict(f"session '{session.name}' is busy", suggestion="Wait for its chat")
             held = tree.find(tx, ids.text(session.tree_id))
-            head = tree.place(tx, held, node_id.bytes)
+            head = tree.place(tx, held, node_id)
             store.move_head(tx, session.key, head.key, now())
             return head.id
 
@@ -245,20 +245,18 @@ class Sessions(ClaudeBase, version=VERSION):
         self,
         name: Name | None = None,
         session_id: SessionId | None = None,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.Branches]:
         """List the turns that continue the conversation below a node.
 
         Args:
             name: The session.
             session_id: The same, by its id.
-            node_id: The node; the session's head if absent.
+            node_id: The node: its id, or the last 4 or more digits; the session's head by default.
         """
         session = await self.session_named(name, session_id)
         held = await tree.look_up(self.db, ids.text(session.tree_id))
-        place = await tree.look_up_place(
-            self.db, held, node_id.bytes if node_id else session.head_id
-        )
+        place = await tree.look_up_place(self.db, held, node_id or session.head_id)
         context = self.chats.context
         paths = [
             (name, await walk.path(self.db, head))
@@ -318,7 +316,7 @@ class Sessions(ClaudeBase, version=VERSION):
         options: str,
         *,
         tree_id: str | None = None,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> store.SessionRow:
         """A session that holds its tree.
 

@@ -1,10 +1,10 @@
 """cone: making, finding, branching and removing cones."""
 
 from collections.abc import AsyncIterator
-from uuid import UUID
 
 from hubd.activation import InvalidParams, method
-from hubd.activation.params import Position, TreeId
+from hubd.activation.pages import RowLimit, limited
+from hubd.activation.params import NodeId, Position, TreeId
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.base import (
     ALIASES,
@@ -35,7 +35,7 @@ class Cones(ConeBase, version=VERSION):
         model_id: ModelId | None = None,
         system_prompt: SystemPrompt | None = None,
         tree_id: TreeId | None = None,
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.ConeCreated]:
         """Make a cone, on a tree of its own or at a node of an existing one.
 
@@ -45,7 +45,8 @@ class Cones(ConeBase, version=VERSION):
                 settings unless said otherwise.
             system_prompt: What the model is told before everything else.
             tree_id: Begin on this tree.
-            node_id: Begin at this node of it; its root unless said otherwise.
+            node_id: Begin at this node of it: its id, or the last 4 or more digits; the root by
+                default.
         """
         if node_id is not None and tree_id is None:
             raise InvalidParams("node_id needs tree_id")
@@ -59,7 +60,7 @@ class Cones(ConeBase, version=VERSION):
             else:
                 held = tree.writable(tx, tree_id)
                 references.claim(tx, held, owner, 1, now())
-            head = tree.place(tx, held, node_id.bytes if node_id else None)
+            head = tree.place(tx, held, node_id)
             reference = None
             if system_prompt is not None:
                 head, reference = self.say(tx, held, head, "system", "system", system_prompt)
@@ -99,16 +100,14 @@ class Cones(ConeBase, version=VERSION):
         )
 
     @method(name="list", read_only=True, render="table")
-    async def list_cones(self) -> AsyncIterator[events.ConeList]:
-        """List all cones, in pages."""
-        after = 0
-        while True:
-            page = await store.page(self.db, after)
-            if page or not after:
-                yield events.ConeList(cones=list(map(info, page)))
-            if len(page) < store.PAGE:
-                return
-            after = page[-1].key
+    async def list_cones(self, limit: RowLimit | None = None) -> AsyncIterator[events.ConeList]:
+        """List all cones in order of creation, in pages.
+
+        Args:
+            limit: The maximum number of cones; all by default.
+        """
+        async for page in limited(self._pages(), limit):
+            yield events.ConeList(cones=list(map(info, page)))
 
     @method(streaming=False, destructive=True, aliases=ALIASES, completes=LIST_CONES)
     async def delete(self, identifier: Identifier) -> AsyncIterator[events.ConeDeleted]:
@@ -132,20 +131,20 @@ class Cones(ConeBase, version=VERSION):
 
     @method(streaming=False, aliases=ALIASES, completes=LIST_CONES)
     async def set_head(
-        self, identifier: Identifier, node_id: UUID
+        self, identifier: Identifier, node_id: NodeId
     ) -> AsyncIterator[events.HeadSet]:
-        """Let a cone stand at another node of its tree; its next chat goes on from there.
+        """Move a cone's head to another node of its tree. The next chat continues from there.
 
         Args:
             identifier: The cone: its name, its id, or the beginning of its id.
-            node_id: The node.
+            node_id: The node: its id, or the last 4 or more digits of it.
         """
         cone = await store.look_up(self.db, identifier)
 
         def move(tx: Tx) -> bytes:
             current = store.find(tx, ids.text(cone.id))
             held = tree.find(tx, ids.text(cone.tree_id))
-            head = tree.place(tx, held, node_id.bytes)
+            head = tree.place(tx, held, node_id)
             store.move_head(tx, current, head, now())
             return head.id
 
@@ -158,7 +157,7 @@ class Cones(ConeBase, version=VERSION):
         self,
         identifier: Identifier,
         new_name: NewName,
-        at: UUID | None = None,
+        at: NodeId | None = None,
         model_id: ModelId | None = None,
     ) -> AsyncIterator[events.ConeForked]:
         """Make a cone that goes on from where another one stands, or stood. Copies nothing.
@@ -166,8 +165,8 @@ class Cones(ConeBase, version=VERSION):
         Args:
             identifier: The cone to fork: its name, its id, or the beginning of its id.
             new_name: What to call the new one.
-            at: A node of its tree, for example an earlier message; where it stands unless said
-                otherwise.
+            at: The node to continue from, such as an earlier message: its id, or the last 4 or
+                more digits; the head by default.
             model_id: Which model answers; the same unless said otherwise.
         """
         source = await store.look_up(self.db, identifier)
@@ -179,7 +178,7 @@ class Cones(ConeBase, version=VERSION):
                 tx,
                 cone_id=ids.uuid4(),
                 name=new_name,
-                head=tree.place(tx, held, at.bytes if at else current.head_id),
+                head=tree.place(tx, held, at or current.head_id),
                 model_id=model_id or current.model_id,
                 system_message=current.system_message,
                 now=now(),
@@ -196,6 +195,12 @@ class Cones(ConeBase, version=VERSION):
             model_id=made.model_id,
             head=Position.at(made.tree_id, made.head_id),
         )
+
+    async def _pages(self) -> AsyncIterator[list[store.ConeRow]]:
+        after = 0
+        while page := await store.page(self.db, after):
+            yield page
+            after = page[-1].key
 
     async def _advise(self, model_id: str, *, asked_for: bool) -> None:
         """Say what will keep a cone from answering as its maker may expect."""

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, nullcontext
 from typing import Any, Final, Literal
-from uuid import UUID
 
 from pydantic_core import to_json
 
 from hubd.activation import Conflict, ExecutionError, Timeout, method
-from hubd.activation.params import Position
-from hubd.plugins.cone import context, events, store
+from hubd.activation.pages import ROWS_PER_ITEM
+from hubd.activation.params import NodeId, Position
+from hubd.conversations import context
+from hubd.plugins.cone import events, store
 from hubd.plugins.cone.base import (
     ALIASES,
     LIST_CONES,
@@ -19,12 +20,11 @@ from hubd.plugins.cone.base import (
     now,
 )
 from hubd.plugins.cone.cones import Cones
-from hubd.plugins.cone.context import Said
 from hubd.plugins.cone.exchange import Exchange
 from hubd.plugins.cone.handles import VERSION, MessageRef
 from hubd.plugins.cone.providers.choice import reach, split
 from hubd.plugins.cone.providers.provider import Ending, Message
-from hubd.storage import ids, tree
+from hubd.storage import ids, outline, tree
 from hubd.storage.database import Tx
 from hubd.storage.tree import Place
 
@@ -71,40 +71,44 @@ class Conversation(Cones, version=VERSION):
         produces=[MessageRef],
     )
     async def get_conversation(
-        self, identifier: Identifier, node_id: UUID | None = None
+        self, identifier: Identifier, node_id: NodeId | None = None
     ) -> AsyncIterator[events.ConversationMessage]:
         """Read a conversation: everything said on the way to where the cone stands.
 
         Args:
             identifier: The cone: its name, its id, or the beginning of its id.
-            node_id: Another node of its tree.
+            node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         cone = await store.look_up(self.db, identifier)
-        async with aclosing(self._said(cone, node_id)) as messages:
-            async for entry in messages:
-                yield events.ConversationMessage(
-                    role=entry.role,
-                    content=entry.content,
-                    name=entry.name,
-                    model=entry.model,
-                    node_id=ids.text(entry.node.id),
-                    handle=entry.node.handle,
-                    created_at=entry.node.created_at,
-                )
+        async with aclosing(self._pages_of(self._said(cone, node_id))) as pages:
+            async for page in pages:
+                nodes = [entry.node.id for entry in page]
+                short_ids = await outline.short_ids(self.db, cone.tree, nodes)
+                for entry in page:
+                    yield events.ConversationMessage(
+                        role=entry.role,
+                        content=entry.content,
+                        name=entry.name,
+                        model=entry.model,
+                        node_id=ids.text(entry.node.id),
+                        short_id=short_ids.get(entry.node.id),
+                        handle=entry.node.handle,
+                        created_at=entry.node.created_at,
+                    )
 
     @method(read_only=True, render="text", aliases=ALIASES, completes=LIST_CONES)
     async def export(
         self,
         identifier: Identifier,
         format: Literal["markdown", "jsonl"] = "markdown",
-        node_id: UUID | None = None,
+        node_id: NodeId | None = None,
     ) -> AsyncIterator[events.Exported]:
         """Write a conversation as a document; `-o raw` gives nothing but the text.
 
         Args:
             identifier: The cone: its name, its id, or the beginning of its id.
             format: A document for people, or a JSON object for each message.
-            node_id: Another node of its tree than where the cone stands.
+            node_id: Another node of its tree: its id, or the last 4 or more digits of it.
         """
         cone = await store.look_up(self.db, identifier)
         if format == "markdown":
@@ -224,12 +228,27 @@ class Conversation(Cones, version=VERSION):
                     )
         return found
 
-    async def _said(self, cone: store.ConeRow, node_id: UUID | None) -> AsyncGenerator[Said, None]:
+    async def _pages_of(
+        self, messages: AsyncGenerator[context.Message, None]
+    ) -> AsyncGenerator[list[context.Message], None]:
+        """The same messages, several at a time."""
+        page: list[context.Message] = []
+        async with aclosing(messages):
+            async for entry in messages:
+                page.append(entry)
+                if len(page) == ROWS_PER_ITEM:
+                    yield page
+                    page = []
+        if page:
+            yield page
+
+    async def _said(
+        self, cone: store.ConeRow, node_id: NodeId | None
+    ) -> AsyncGenerator[context.Message, None]:
         """What was said on the way to a node of a cone's tree."""
         held = await tree.look_up(self.db, ids.text(cone.tree_id))
-        wanted = node_id.bytes if node_id else cone.head_id
-        place = await tree.look_up_place(self.db, held, wanted)
-        async with aclosing(context.said(self.db, self.host, place)) as messages:
+        place = await tree.look_up_place(self.db, held, node_id or cone.head_id)
+        async with aclosing(context.messages(self.db, self.host, place)) as messages:
             async for entry in messages:
                 yield entry
 
@@ -248,13 +267,13 @@ async def _next(
         ) from None
 
 
-def _markdown(entry: Said) -> str:
+def _markdown(entry: context.Message) -> str:
     speaker = entry.name if entry.name and entry.name != entry.role else None
     title = f"{entry.role} ({speaker})" if speaker else entry.role
     return f"\n## {title}\n\n{entry.content.rstrip()}"
 
 
-def _json_line(entry: Said) -> str:
+def _json_line(entry: context.Message) -> str:
     fields: dict[str, Any] = {
         "role": entry.role,
         "content": entry.content,

@@ -107,6 +107,9 @@ class ConversationMessage(Event, tag="message"):
     name: str | None
     model: str | None
     node_id: str
+    short_id: str | None = Field(
+        description="The shortest end of node_id, at least 4 digits, that no other node has"
+    )
     handle: UnreadHandle | None = Field(description="None for a node that is text itself")
     created_at: int
 

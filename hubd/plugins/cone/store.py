@@ -2,13 +2,12 @@
 
 from typing import Final, NamedTuple
 
+from hubd.activation.pages import ROWS_PER_ITEM
 from hubd.errors import Conflict
 from hubd.storage import ids
 from hubd.storage.database import Database, Tx
 from hubd.storage.names import Names
 from hubd.storage.tree import Place
-
-PAGE: Final = 500
 
 _CONE: Final = """
     SELECT c.key, c.id, c.name, c.tree, t.id, c.head, h.id, c.model_id, c.system_message,
@@ -102,7 +101,7 @@ async def look_up(db: Database, named: str) -> ConeRow:
 async def page(db: Database, after: int) -> list[ConeRow]:
     """Cones in the order in which they were made."""
     sql = f"{_CONE} WHERE c.key > ? ORDER BY c.key LIMIT ?"
-    return [ConeRow._make(row) for row in await db.fetch_rows(sql, after, PAGE)]
+    return [ConeRow._make(row) for row in await db.fetch_rows(sql, after, ROWS_PER_ITEM)]
 
 
 async def with_system_prompts(db: Database) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from hubd.activation import (
     method,
     resolver,
 )
+from hubd.activation.pages import RowLimit, limited
 from hubd.activation.template import MAX_TEMPLATE, Template
 from hubd.plugins.mustache import events, store
 from hubd.plugins.mustache.events import TemplateRef
@@ -118,9 +119,15 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
         )
 
     @method(read_only=True, render="table")
-    async def list_templates(self) -> AsyncIterator[events.TemplateList]:
-        """List all templates, in pages."""
-        async for page in self._pages():
+    async def list_templates(
+        self, limit: RowLimit | None = None
+    ) -> AsyncIterator[events.TemplateList]:
+        """List all templates by name, in pages.
+
+        Args:
+            limit: The maximum number of templates; all by default.
+        """
+        async for page in limited(self._pages(), limit):
             yield events.TemplateList(
                 templates=[
                     events.TemplateEntry(
@@ -173,14 +180,9 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
         return [PromptMessage("user", filled)]
 
     async def _pages(self) -> AsyncIterator[list[store.About]]:
-        """Pages of templates; at least one, which may be empty."""
         after = ""
-        while True:
-            page = await store.page(self.db, after)
-            if page or not after:
-                yield page
-            if len(page) < store.PAGE:
-                return
+        while page := await store.page(self.db, after):
+            yield page
             after = page[-1].name
 
     async def _kept(self, name: str) -> store.Stored:

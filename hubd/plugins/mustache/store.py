@@ -5,6 +5,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pydantic_core import from_json, to_json
 
 from hubd.activation import Conflict
+from hubd.activation.pages import ROWS_PER_ITEM
 from hubd.activation.template import Template
 from hubd.activation.template_parser import Variable
 from hubd.storage.database import Database, Tx
@@ -23,8 +24,6 @@ MIGRATIONS: Final = (
     ) STRICT
     """,
 )
-
-PAGE: Final = 500
 
 _ABOUT: Final = "name, description, variables, partials, created_at, updated_at"
 
@@ -98,7 +97,7 @@ async def page(db: Database, after: str) -> list[About]:
     rows = await db.fetch_rows(
         f"SELECT {_ABOUT} FROM mustache_templates WHERE name > ? ORDER BY name LIMIT ?",
         after,
-        PAGE,
+        ROWS_PER_ITEM,
     )
     return list(map(_about, rows))
 

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
+from hubd.plugins.arbor.encode import tree_json
 from hubd.plugins.arbor.exchange import Import, export, lines_of
-from hubd.storage import ids, references, tree, walk
+from hubd.storage import ids, outline, references, tree, walk
 from hubd.storage.database import Database, Tx
 from hubd.storage.references import DAY, Periods
 from hubd.storage.tree import LANES, Place, TreeRow
@@ -118,18 +119,10 @@ class Storage:
                 assert len(page) <= self.page
                 rows += page
                 after = page[-1].key
-        return [
-            {
-                "tree_id": ids.text(row.id),
-                "owner_id": row.owner,
-                "ref_count": row.ref_count,
-                "owners": json.loads(row.owners),
-                "metadata": json.loads(row.metadata) if row.metadata else None,
-                "state": row.state,
-                "root": ids.text(row.root_id),
-            }
-            for row in rows
-        ]
+        entries = [tree_json(row) for row in rows]
+        for entry in entries:
+            del entry["state_since"], entry["created_at"]
+        return entries
 
     async def history(self, tree_id: str) -> list[str]:
         return [step.step for step in await references.history(self.db, UUID(tree_id).bytes)]
@@ -185,14 +178,21 @@ class Storage:
         pages = walk.leaves(self.db, found, _numbers(lanes), self.page)
         return [ids.text(leaf) async for page in pages for leaf in page]
 
-    async def counts(self, tree_id: str, node: str, lanes: Lanes) -> tuple[int, int]:
-        """How many nodes the tree has, and how many lie below one of them."""
-        found, place = await self._place(tree_id, node)
-        entry = await walk.node(self.db, place)
-        return (
-            await walk.count(self.db, found, _numbers(lanes)),
-            await walk.count_below(self.db, entry, _numbers(lanes)),
-        )
+    async def count(self, tree_id: str, lanes: Lanes) -> int:
+        """The number of nodes that the tree has."""
+        return await walk.count(self.db, await tree.look_up(self.db, tree_id), _numbers(lanes))
+
+    async def left_out(self, tree_id: str, last: str, depth: int, lanes: Lanes) -> dict[str, int]:
+        """The nodes created after another or deeper than a depth, by the node they count at."""
+        found, place = await self._place(tree_id, last)
+        counts = await outline.left_out(self.db, found, _numbers(lanes), place.key, depth)
+        both = frozenset((tree.MAIN, tree.EVENTS))
+        places = {
+            (node.segment, node.depth): ids.text(node.id)
+            async for page in walk.whole(self.db, found, both)
+            for node in page
+        }
+        return {places[place]: count for place, count in counts.items()}
 
     async def _place(self, tree_id: str, node: str) -> tuple[TreeRow, Place]:
         found = await tree.look_up(self.db, tree_id)

@@ -48,6 +48,11 @@ class Tree:
     def __post_init__(self) -> None:
         self.nodes = {self.root: View(self.root, None, 0, "main", Content("text", ""))}
 
+    @property
+    def holder(self) -> str | None:
+        """The owner that made the tree, or the first one that still holds it."""
+        return self.owner if self.owner in self.owners else min(self.owners, default=None)
+
     def add(
         self, node: str, parent: str, lane: str, content: Content, label: str | None = None
     ) -> None:
@@ -94,6 +99,22 @@ class Tree:
     def handles(self, nodes: Iterable[str]) -> list[str]:
         held = [self.nodes[node].content for node in nodes]
         return [content.value for content in held if content.kind == "external"]
+
+    def left_out(self, last: str, depth: int, lanes: frozenset[str]) -> dict[str, int]:
+        """How many nodes created after `last`, or deeper, count at each node that is neither."""
+        order = list(self.nodes)
+        shown = {node for node in order[: order.index(last) + 1] if self.nodes[node].depth <= depth}
+        counts: dict[str, int] = {}
+        for view in self.seen(lanes):
+            if view.id in shown:
+                continue
+            above = view
+            while above.id not in shown and above.parent is not None:
+                above = self.nodes[above.parent]
+                if above.lane not in lanes:
+                    above = self.nodes[self.root]
+            counts[above.id] = counts.get(above.id, 0) + 1
+        return counts
 
     def drawing(self, lanes: frozenset[str], depth: int) -> str:
         """The tree as text. What hangs at a node that is not shown hangs at the root."""

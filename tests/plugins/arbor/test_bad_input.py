@@ -13,7 +13,8 @@ from hubd.plugins.arbor.activation import Arbor
 from hubd.plugins.arbor.base import MAX_HANDLE, MAX_METADATA, MAX_TEXT
 from hubd.plugins.arbor.events import NodeCreated
 from hubd.plugins.echo import EchoPlugin
-from hubd.storage import tree
+from hubd.storage import ids, tree
+from hubd.storage.database import Tx
 from tests.support import call_error, call_events, hub_with
 
 # One hub for all: every test shows that it left no trace.
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 # Stands for a node of the tree that a call is about.
 NODE = "{node}"
 TWINS = ("abcdef12-0000-4000-8000-000000000001", "abcdef12-0000-4000-8000-000000000002")
+TWIN_NODES = tuple(bytes.fromhex(f"0199{n:04}77777777aaaa000012345678") for n in (1, 2))
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 # Every method that names a tree, with params that it accepts.
@@ -109,7 +111,15 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
             await hub.database.transaction(
                 lambda tx, wanted=wanted: tree.create(tx, "system", 0, tree_id=wanted)  # type: ignore[misc]
             )
+        names["twin"], names["twin_node"] = TWINS[0], ids.text(TWIN_NODES[0])
+        await hub.database.transaction(_add_twin_nodes)
         yield World(hub, names)
+
+
+def _add_twin_nodes(tx: Tx) -> None:
+    twin = tree.find(tx, TWINS[0])
+    for node in TWIN_NODES:
+        tree.append(tx, tree.place(tx, twin, None), tree.text("x"), 0, node_id=node)
 
 
 async def refused(
@@ -130,12 +140,13 @@ async def test_no_method_is_forgotten_here(world: World) -> None:
     known = world.hub.find(["arbor"]).activation.methods
     assert ALL.keys() | WITHOUT_TREE == known.keys()
     for method, given in ALL.items():
-        ids = {
+        nodes = {
             name
             for name, entry in known[method].params.model_fields.items()
-            if "UUID" in str(entry.annotation)
+            if "last 4 or more digits" in str(entry.description)
+            or name in ("after", "end", "other")
         }
-        assert ids == {name for name, value in given.items() if value == NODE}, method
+        assert nodes == {name for name, value in given.items() if value == NODE}, method
 
 
 # Trees
@@ -195,17 +206,30 @@ async def test_an_archived_tree_is_read_by_everybody(world: World, method: str) 
 
 @pytest.mark.parametrize(("method", "name"), NODES)
 async def test_a_node_that_is_none_of_this_tree(world: World, method: str, name: str) -> None:
-    for wrong in (str(uuid4()), world.names["other_node"], world.names["archived_node"]):
+    others = world.names["other_node"], world.names["archived_node"]
+    for wrong in (str(uuid4()), *others, others[0][-12:], "00000000"):
         params = {**world.params(ALL[method]), name: wrong}
         said = f"no node {wrong} in tree {world.names['tree']}"
         await refused(world, method, params, "not_found", said)
 
 
 @pytest.mark.parametrize(("method", "name"), NODES)
-@pytest.mark.parametrize("wrong", ["nope", "", "00000000", 7, ["x"], "' OR 1=1 --"])
-async def test_a_node_id_that_is_none(world: World, method: str, name: str, wrong: object) -> None:
-    params = {**world.params(ALL[method]), name: wrong}
-    await refused(world, method, params, "invalid_params", f"'{name}'")
+async def test_invalid_node_ids_are_refused(world: World, method: str, name: str) -> None:
+    for wrong in ("nope", "abc", "-abcd", "0-00000000", "x" * 40, "' OR 1=1 --"):
+        params = {**world.params(ALL[method]), name: wrong}
+        await refused(world, method, params, "invalid_params", f"'{wrong}' is not the id of a node")
+    for misfit in ("", 7, ["x"], "0" * 65):
+        params = {**world.params(ALL[method]), name: misfit}
+        await refused(world, method, params, "invalid_params", f"'{name}'")
+
+
+@pytest.mark.parametrize(("method", "name"), NODES)
+async def test_an_ending_that_two_nodes_share_is_ambiguous_and_both_are_named(
+    world: World, method: str, name: str
+) -> None:
+    params = {**world.params(ALL[method], "twin"), name: "5678"}
+    error = await refused(world, method, params, "ambiguous", "2 nodes", "end with 5678")
+    assert error["guidance"]["available"] == [ids.text(node) for node in TWIN_NODES]
 
 
 # Everything else
@@ -231,7 +255,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("tree_update_metadata", {"metadata": [1]}, "invalid_params", "'metadata'"),
     ("tree_get", {"lanes": ["sub"]}, "invalid_params", "'lanes.0'"),
     ("tree_get", {"depth": -1}, "invalid_params", "'depth'"),
-    ("tree_render", {"depth": 201}, "invalid_params", "'depth'"),
+    ("tree_render", {"depth": 100_001}, "invalid_params", "'depth'"),
     ("tree_render", {"width": 0}, "invalid_params", "'width'"),
     ("tree_render", {"width": 1001}, "invalid_params", "'width'"),
     ("tree_render", {"limit": 0}, "invalid_params", "'limit'"),

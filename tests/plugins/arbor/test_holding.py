@@ -12,6 +12,7 @@ import pytest
 
 from hubd.plexus.builtin import build_hub
 from hubd.plexus.discovery import Source
+from hubd.plexus.dispatch import Call
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
 from hubd.plexus.lifecycle import plugins
@@ -19,7 +20,7 @@ from hubd.plugins.arbor.activation import Arbor
 from hubd.storage import ids, tree
 from hubd.storage.database import Database, Tx
 from hubd.storage.references import DAY
-from tests.support import PATIENCE_SECONDS, call_error, call_events, hub_with
+from tests.support import PATIENCE_SECONDS, Collector, call_error, call_events, hub_with
 
 ARBOR = Source("hubd.plugins.arbor.activation:Arbor", "a test")
 
@@ -127,9 +128,62 @@ async def test_many_trees_are_listed_in_pages_each_once(hub: Hub) -> None:
     assert hub.database is not None
     trees = await hub.database.transaction(work)
     pages = await call_events(hub, "arbor.tree_list")
-    assert [len(page["trees"]) for page in pages] == [500, 500, 3]
+    assert [len(page["trees"]) for page in pages] == [100] * 10 + [3]
     assert [entry["tree_id"] for page in pages for entry in page["trees"]] == trees
     assert await listed(hub, "tree_query", metadata={"n": 1}) == trees[1::2]
+    for limit in (1, 100, 101, 2000):
+        assert await listed(hub, "tree_list", limit=limit) == trees[:limit]
+        assert (
+            await listed(hub, "tree_query", metadata={"n": 1}, limit=limit) == trees[1::2][:limit]
+        )
+    # Pages without any tree are left out, except the only one.
+    [none] = await call_events(hub, "arbor.tree_query", metadata={"n": 2})
+    assert none["trees"] == []
+
+
+async def test_a_long_list_lets_other_calls_run_after_each_page(hub: Hub) -> None:
+    def work(tx: Tx) -> None:
+        for _ in range(301):
+            tree.create(tx, "ann", 0)
+
+    assert hub.database is not None
+    await hub.database.transaction(work)
+    turns: list[int] = []
+    caller = Collector()
+
+    async def count_turns() -> None:
+        while True:
+            turns.append(sum(item["type"] == "data" for item in caller.items))
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    await Call(hub, "arbor.tree_list", {}, caller).run()
+    counting.cancel()
+    assert {1, 2, 3} <= set(turns)
+
+
+async def test_the_owner_of_a_tree_is_one_that_still_holds_it(hub: Hub) -> None:
+    [made] = await call_events(hub, "arbor.tree_create", owner_id="ann")
+    tree_id = made["tree_id"]
+
+    async def owner(method: str) -> str | None:
+        [page] = await call_events(hub, f"arbor.{method}")
+        [entry] = page["trees"]
+        return entry["owner_id"]  # type: ignore[no-any-return]
+
+    for name in ("carl", "bob"):
+        await call_events(hub, "arbor.tree_claim", tree_id=tree_id, owner_id=name)
+    assert await owner("tree_list") == "ann"
+    await call_events(hub, "arbor.tree_release", tree_id=tree_id, owner_id="ann")
+    assert await owner("tree_list") == "bob"
+    [found] = await call_events(hub, "arbor.tree_get", tree_id=tree_id)
+    assert found["tree"]["owner_id"] == "bob"
+    for name in ("carl", "bob"):
+        await call_events(hub, "arbor.tree_release", tree_id=tree_id, owner_id=name)
+    assert await owner("tree_list_scheduled") is None
+    # The export names the owner that made it, because an import needs one.
+    header, *_ = await call_events(hub, "arbor.tree_export", tree_id=tree_id)
+    assert header["owner_id"] == "ann"
 
 
 @pytest.mark.parametrize(

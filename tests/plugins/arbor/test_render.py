@@ -13,12 +13,12 @@ from rich.cells import cell_len
 from hubd.plexus import resolve
 from hubd.plexus.hub import Hub
 from hubd.plugins.arbor.activation import Arbor
-from hubd.plugins.arbor.render import HANDLE_WIDTH, WIDTH, Line, draw, handle_line, text_line
+from hubd.plugins.arbor.render import DEPTH, HANDLE_WIDTH, WIDTH, Line, draw, handle_line, text_line
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
 from hubd.wire.handle import WireHandle
 from tests.plugins.arbor.grower import Grower
-from tests.support import call_events, hub_with
+from tests.support import call_events, call_items, hub_with
 
 # What makes text run the other way, or ends doing so.
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -93,17 +93,43 @@ async def test_the_nodes_are_told_flat_as_well(hub: Hub) -> None:
     await call_events(hub, "arbor.node_label", tree_id=tree_id, node_id=node, label="greeting")
     [drawn] = await call_events(hub, "arbor.tree_render", tree_id=tree_id, resolve=True)
     root, below = drawn["nodes"]
-    assert root == {"id": root["id"], "parent": None, "depth": 0, "lane": "main", "summary": ""}
+    assert root == {
+        "id": root["id"],
+        "short_id": root["id"][-4:],
+        "parent": None,
+        "depth": 0,
+        "lane": "main",
+        "summary": "",
+        "more": 0,
+    }
     assert below == {
         "id": node,
+        "short_id": node[-4:],
         "parent": root["id"],
         "depth": 1,
         "lane": "main",
         "summary": "hi",
+        "more": 0,
         "handle": "echo@1.0.0::once:hi",
         "label": "greeting",
     }
     assert drawn["more"] == 0
+
+
+async def test_a_handle_that_no_plugin_owns_is_stored_with_guidance(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    for handle, code in (
+        ("ecko@1.0.0::once:x", "activation_not_found"),
+        ("echo@2.0.0::once:x", "version_unsupported"),
+        ("echo@1.0.0::once:x", None),
+    ):
+        params = {"tree_id": tree_id, "handle": handle}
+        items = await call_items(hub, "arbor.node_create_external", **params)
+        assert items[-2]["content"]["content"] == handle
+        guidance = [item for item in items if item["type"] == "guidance"]
+        assert [item["error_type"] for item in guidance] == ([code] if code else [])
+        if code == "activation_not_found":
+            assert "Plugins with handles: echo, " in guidance[0]["suggestion"]
 
 
 # One line a node
@@ -255,19 +281,56 @@ async def test_what_lies_deeper_is_counted_where_it_is_left_out(hub: Hub) -> Non
     assert await render(hub, tree_id, depth=0) == "└──\n    └── … 8 more"
 
 
-async def test_more_nodes_than_wanted_are_counted_at_the_root(hub: Hub) -> None:
+async def test_nodes_beyond_the_limit_count_at_their_nearest_ancestor_that_is_shown(
+    hub: Hub,
+) -> None:
     tree_id = await plant(hub)
     first = await add(hub, tree_id, "first")
     await call_events(hub, "grower.grow", tree_id=tree_id, parent=first, content="c", count=4)
     await add(hub, tree_id, "second")
-    assert await render(hub, tree_id, limit=3) == (
-        "└──\n    ├── first\n    │   └── c\n    └── … 4 more"
-    )
-    # Both limits at once: each node is told of once.
-    assert await render(hub, tree_id, limit=3, depth=2) == (
-        "└──\n    ├── first\n    │   └── c\n    │       └── … 3 more\n    └── … 1 more"
-    )
+    expected = "└──\n    ├── first\n    │   └── c\n    │       └── … 3 more\n    └── … 1 more"
+    assert await render(hub, tree_id, limit=3) == expected
+    # Both limits at once: each node counts once.
+    assert await render(hub, tree_id, limit=3, depth=2) == expected
     assert await render(hub, tree_id, limit=1) == "└──\n    └── … 6 more"
+    [drawn] = await call_events(hub, "arbor.tree_render", tree_id=tree_id, limit=3)
+    assert [(node["summary"], node["more"]) for node in drawn["nodes"]] == [
+        ("", 1),
+        ("first", 0),
+        ("c", 3),
+    ]
+    assert drawn["more"] == 4
+
+
+async def test_the_flat_nodes_go_deeper_than_the_text_when_asked_to(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    await call_events(hub, "grower.grow", tree_id=tree_id, content="c", count=DEPTH + 30)
+    [drawn] = await call_events(hub, "arbor.tree_render", tree_id=tree_id, depth=DEPTH + 20)
+    assert [node["depth"] for node in drawn["nodes"]] == list(range(DEPTH + 21))
+    assert drawn["more"] == drawn["nodes"][-1]["more"] == 10
+    lines = drawn["render"].split("\n")
+    assert len(lines) == DEPTH + 2
+    assert lines[-1].strip() == "└── … 30 more"
+
+
+async def test_the_flat_nodes_go_depth_first_and_the_oldest_child_comes_first(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    first = await add(hub, tree_id, "first")
+    await add(hub, tree_id, "second")
+    below = await add(hub, tree_id, "below", first)
+    await add(hub, tree_id, "third")
+    await add(hub, tree_id, "deepest", below)
+    await add(hub, tree_id, "beside", first)
+    [drawn] = await call_events(hub, "arbor.tree_render", tree_id=tree_id)
+    assert [node["summary"] for node in drawn["nodes"]] == [
+        "",
+        "first",
+        "below",
+        "deepest",
+        "beside",
+        "second",
+        "third",
+    ]
 
 
 async def test_a_width_is_that_of_the_texts(hub: Hub) -> None:

@@ -29,7 +29,8 @@ class NativeMessage:
     """One message as the API would have it.
 
     Attributes:
-        role: Who said it. What tools gave is said by the user.
+        role: Who said it. What tools gave is said by the user. `system` occurs only in the
+            context of a tree that other plugins wrote to, never in a session file.
         content: The blocks of the API, exactly.
         model: Of the assistant's messages; `<synthetic>` is the program itself.
         message_id: The API's id of an assistant's message.
@@ -41,7 +42,7 @@ class NativeMessage:
         handle: The handle of that node; None if it is text.
     """
 
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "system"]
     content: list[dict[str, Any]]
     model: str | None = None
     message_id: str | None = None

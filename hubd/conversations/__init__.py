@@ -1,0 +1,1 @@
+"""For plugins that keep conversations in trees."""

@@ -1,0 +1,180 @@
+"""Two plugins on one tree: both tell their models the same, with the same roles."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugins.claudecode import chat_support
+from tests.plugins.claudecode.chat_support import World, run, say, think, world
+
+Told = list[tuple[str, str]]
+
+
+@pytest.fixture
+async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    plugins = (*chat_support.PLUGINS, "hubd.plugins.cone.activation:Cone")
+    monkeypatch.setattr(chat_support, "PLUGINS", plugins)
+    async with world(tmp_path, monkeypatch, "offline") as made:
+        yield made
+
+
+async def told_by_cone(here: World, **where: Any) -> Told:
+    """The context that a cone at this place tells its model."""
+    made = await here.one("cone.create", name="reader", **where)
+    entries = await here.call("cone.get_conversation", identifier="reader")
+    await here.one("cone.delete", identifier=made["cone_id"])
+    return [(entry["role"], entry["content"]) for entry in entries]
+
+
+async def told_by_claude(here: World, **where: Any) -> Told:
+    """The context that a session at this place tells its model; blocks as texts."""
+    await here.one("create", name="reader", **where)
+    entries = await here.call("render_context", name="reader")
+    await here.one("delete", name="reader")
+    told = []
+    for entry in entries:
+        kinds = {block["type"] for block in entry["content"]}
+        if kinds <= {"text", "thinking"}:
+            texts = [block["text"] for block in entry["content"] if block["type"] == "text"]
+            told.append((entry["role"], "\n\n".join(texts)))
+        else:
+            told.append((entry["role"], "tool"))
+    return told
+
+
+async def add(here: World, tree_id: str, parent: str | None = None, **data: str) -> str:
+    """Add a node with a text or a handle below another."""
+    method = "text" if "content" in data else "external"
+    above = {} if parent is None else {"parent": parent}
+    made = await here.one(f"arbor.node_create_{method}", tree_id=tree_id, **above, **data)
+    return str(made["node_id"])
+
+
+async def test_a_session_on_a_cones_tree_keeps_every_role(here: World) -> None:
+    await here.one("cone.create", name="c", system_prompt="Be brief.", model_id="offline")
+    await here.call("cone.chat", identifier="c", prompt="hello")
+    cone = (await here.one("cone.get", identifier="c"))["cone"]
+    told = await told_by_claude(here, **cone["head"])
+    assert [role for role, _ in told] == ["system", "user", "assistant"]
+    assert told[:2] == [("system", "Be brief."), ("user", "hello")]
+    assert told == await told_by_cone(here, **cone["head"])
+
+
+async def test_the_program_is_told_a_cones_messages_and_the_system_prompt_in_tags(
+    here: World,
+) -> None:
+    await here.one("cone.create", name="c", system_prompt="Be brief.", model_id="offline")
+    await here.call("cone.chat", identifier="c", prompt="hello")
+    cone = (await here.one("cone.get", identifier="c"))["cone"]
+    answer = (await here.call("cone.get_conversation", identifier="c"))[-1]["content"]
+    await here.one("create", name="s", **cone["head"])
+    await here.chat(say("one"))
+    texts = [(role, block["text"]) for role, blocks in await here.told() for block in blocks]
+    assert texts[:3] == [
+        ("user", "<system>\nBe brief.\n</system>"),
+        ("user", "hello"),
+        ("assistant", answer),
+    ]
+
+
+async def test_a_cone_on_a_sessions_tree_is_told_whole_prompts_and_answers(here: World) -> None:
+    long = "word " * 200
+    await here.chat(think("hm"), say(long.strip()))
+    await here.chat(say("two"))
+    head = (await here.session())["head"]
+    told = await told_by_claude(here, **head)
+    assert [role for role, _ in told] == ["user", "assistant"] * 2
+    assert told[1][1] == long.strip()
+    assert told == await told_by_cone(here, **head)
+
+
+async def test_a_cone_is_told_the_calls_of_a_session_and_what_the_tools_gave(here: World) -> None:
+    await here.chat(run("echo from-the-tool"), say("done"), allowed_tools=["Bash"])
+    head = (await here.session())["head"]
+    told = await told_by_cone(here, **head)
+    assert [role for role, _ in told] == ["user", "assistant", "user", "assistant"]
+    assert told[1][1].startswith("[Tool call: Bash {")
+    assert "echo from-the-tool" in told[1][1]
+    assert told[2][1].startswith("[Tool result: ")
+    assert "from-the-tool" in told[2][1]
+    assert told[3] == ("assistant", "done")
+    natively = await told_by_claude(here, **head)
+    assert [role for role, _ in natively] == [role for role, _ in told]
+
+
+async def test_texts_handles_and_what_is_not_there_are_told_alike(here: World) -> None:
+    tree_id = (await here.one("arbor.tree_create"))["tree_id"]
+    node = await add(here, tree_id, content="a note")
+    handles = (
+        (await here.one("echo.once", message="an echo"))["handle"],
+        "nobody@1.0.0::thing:x",
+        "echo@9.0.0::once:x",
+        "cone@1.0.0::chat:msg-550e8400-e29b-41d4-a716-446655440000:user:bob",
+        "claudecode@1.0.0::message:550e8400-e29b-41d4-a716-446655440000:user",
+        "claudecode@1.0.0::session:550e8400-e29b-41d4-a716-446655440000",
+    )
+    for handle in handles:
+        node = await add(here, tree_id, node, handle=handle)
+    where = {"tree_id": tree_id, "node_id": node}
+    told = await told_by_claude(here, **where)
+    assert told == [
+        ("user", "a note"),
+        ("user", "an echo"),
+        *(("user", f"[External reference: {handle}]") for handle in handles[1:]),
+    ]
+    assert told == await told_by_cone(here, **where)
+
+
+async def test_single_blocks_of_a_session_are_told_by_both_and_none_is_lost(here: World) -> None:
+    await here.chat(run("echo hi"), say("done"), allowed_tools=["Bash"])
+    session = await here.session()
+    [page] = await here.call("arbor.context_get_handles", tree_id=session["head"]["tree_id"])
+    chosen = {handle.split("::")[1].split(":")[0]: handle for handle in page["handles"]}
+    tree_id = (await here.one("arbor.tree_create"))["tree_id"]
+    node = None
+    kinds = ("content", "tool_use", "tool_result", "session")
+    chosen["session"] = f"claudecode@1.0.0::session:{session['id']}"
+    for kind in kinds:
+        node = await add(here, tree_id, node, handle=chosen[kind])
+    where = {"tree_id": tree_id, "node_id": node}
+    told = await told_by_claude(here, **where)
+    assert [role for role, _ in told] == ["user"] * len(kinds)
+    content, call, result, about = (text for _, text in told)
+    assert content == "done"
+    assert call.startswith("[Tool call: Bash {")
+    assert "hi" in result
+    assert about == "[session: session s]"
+    assert told == await told_by_cone(here, **where)
+
+
+async def test_a_block_below_its_own_message_is_told_once(here: World) -> None:
+    await here.chat(say("done"))
+    head = (await here.session())["head"]
+    [page] = await here.call("arbor.node_get_children", **head)
+    own = {"tree_id": head["tree_id"], "node_id": page["children"][0]["id"]}
+    expected = await told_by_claude(here, **head)
+    assert await told_by_claude(here, **own) == await told_by_cone(here, **own) == expected
+    # The same block below another message was put there, and is told.
+    await here.chat(say("more"))
+    later = await here.head()
+    handle = page["children"][0]["data"]["handle"]
+    put = {**head, "node_id": await add(here, head["tree_id"], later, handle=handle)}
+    for told in (await told_by_claude(here, **put), await told_by_cone(here, **put)):
+        assert told[-2:] == [("assistant", "more"), ("user", "done")]
+
+
+async def test_every_message_has_a_short_id_that_forks_there(here: World) -> None:
+    await here.chat(say("one"))
+    await here.chat(say("two"))
+    messages = await here.call("get_conversation", name="s")
+    assert all(len(message["short_id"]) >= 4 for message in messages)
+    await here.one("fork", name="s", new_name="early", at=messages[1]["short_id"])
+    early = await here.call("get_conversation", name="early")
+    assert early == messages[:2]
+    await here.one("cone.create", name="c", system_prompt="s", model_id="offline")
+    await here.call("cone.chat", identifier="c", prompt="hello")
+    said = await here.call("cone.get_conversation", identifier="c")
+    moved = await here.one("cone.set_head", identifier="c", node_id=said[1]["short_id"])
+    assert moved["head"]["node_id"] == said[1]["node_id"]
