@@ -29,7 +29,7 @@ from hubd.plugins.claudecode.family import reap
 from hubd.plugins.claudecode.interruption import interrupt_all
 from hubd.plugins.claudecode.live import Live
 from hubd.plugins.claudecode.mirror import Mirror
-from hubd.plugins.claudecode.private import prepare as prepare_directory
+from hubd.plugins.claudecode.private import make_private, remove_left_over
 from hubd.plugins.claudecode.recording import DISK_FAILURES, RETRY_SECONDS
 from hubd.plugins.claudecode.resume import prepare
 from hubd.plugins.claudecode.run import Chat, Request
@@ -73,7 +73,7 @@ class Chats:
 
         What waits goes on when they have ended: a hub that starts does not wait for them.
         """
-        await asyncio.to_thread(prepare_directory, self._directory, self._private)
+        await asyncio.to_thread(remove_left_over, self._private)
         now = int(time.time())
         interrupted = await self._db.transaction(lambda tx: interrupt_all(tx, now))
         for stream in interrupted:
@@ -351,6 +351,9 @@ class Chats:
         head = await self._db.transaction(lambda tx: store.place_of(tx, session.head))
         places = env
         if engine.name == "offline":
+            # An agent that cannot keep its session answers all the same.
+            with suppress(OSError):
+                make_private(self.offline_sessions)
             places = {"CLAUDE_CONFIG_DIR": str(self.offline_sessions)}
         digest = session_options.system_prompt_digest(options)
         before = await prepare(

@@ -23,7 +23,7 @@ def in_files(
     """Return the same options with the system prompt and the MCP servers in private files.
 
     The user's own MCP servers keep working: these come on top of them. The files are removed at
-    the end, or by `prepare` at the next start.
+    the end, or by `remove_left_over` at the next start.
 
     Args:
         options: What the program is told.
@@ -34,7 +34,7 @@ def in_files(
         yield options
         return
     if directory is not None:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(directory)
     # Only this user can enter a directory that is made so.
     with tempfile.TemporaryDirectory(prefix="chat-", dir=directory) as name:
         if isinstance(options.system_prompt, str):
@@ -48,21 +48,20 @@ def in_files(
         yield options
 
 
-def prepare(directory: Path, private: Path) -> None:
-    """Make the plugin's directory for this user alone; remove the files of a hub that was killed.
+def make_private(directory: Path) -> None:
+    """Make a directory, and the one above it, that only this user can enter."""
+    for each in (directory.parent, directory):
+        each.mkdir(exist_ok=True, mode=0o700)
 
-    No chat runs yet. A disk that refuses this does not keep the hub from starting.
 
-    Args:
-        directory: The plugin's directory.
-        private: The directory in it that `in_files` is given.
-    """
+def remove_left_over(directory: Path) -> None:
+    """Remove the files of a hub that was killed. No chat runs yet."""
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if private.exists():
-            shutil.rmtree(private)
+        shutil.rmtree(directory)
+    except FileNotFoundError:
+        pass
     except OSError as error:
-        log.warning("%s cannot be prepared: %s", error.filename or directory, error.strerror)
+        log.warning("%s cannot be removed: %s", error.filename, error.strerror)
 
 
 def _write(file: Path, text: str) -> Path:

@@ -39,8 +39,8 @@ class Recording:
     Args:
         db: The database.
         stream: The stream's key.
-        mirror: What has been written so far.
-        extra: What log lines about this chat carry.
+        mirror: The record so far.
+        extra: Fields for log lines about this chat.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Recording:
         self._stopping.set()
 
     async def take(self, facts: Sequence[Fact]) -> None:
-        """Write what is to be kept, and show what is not yet; in order."""
+        """Write durable facts, and show the growth of blocks to followers; in order."""
         waiting: list[Fact] = []
         for fact in facts:
             if isinstance(fact, BlockDelta):
@@ -105,7 +105,7 @@ class Recording:
         Args:
             status: How it ended.
             error: Why, if it should not have.
-            rest: What is known only now.
+            rest: Facts that became known with the end.
 
         Raises:
             DatabaseUnusable: The disk refuses it, and the hub is stopping.

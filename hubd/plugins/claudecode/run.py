@@ -81,7 +81,7 @@ class Chat:
         return self.recording.stuck.is_set() and not self.ended.is_set()
 
     async def run(self) -> None:
-        """Run to the end. Whatever happens is told in the stream; nothing is raised.
+        """Run to the end. Every failure is recorded in the stream; nothing is raised.
 
         Cancelling ends the program, and the chat is interrupted. Only a hub that stops cancels.
         """
@@ -96,7 +96,7 @@ class Chat:
             self.recording.stop()
         except BaseExceptionGroup as group:
             error = self._explain(group)
-        # What it was in the middle of stays, and is marked as cut off.
+        # Blocks that were growing stay, and are marked as cut off.
         ending = asyncio.create_task(self._end(error, self._accumulator.end(None)))
         while not ending.done():
             try:
@@ -105,7 +105,7 @@ class Chat:
                 self.recording.stop()
 
     async def cancel(self) -> None:
-        """Ask the program to stop; what it has said so far stays.
+        """Ask the program to stop. The text so far stays.
 
         Returns when the end of the chat is on disk (`ended`), or when the agent has ended and the
         disk refuses the end for now.
@@ -138,7 +138,7 @@ class Chat:
                 wait.cancel()
 
     async def _talk(self) -> str | None:
-        """Run the program; what is wrong with how it ended, if anything."""
+        """Run the program. Return why the chat failed, or None."""
         if self._ending is not None:
             return None
         request = self._request

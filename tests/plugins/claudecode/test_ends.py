@@ -158,11 +158,8 @@ async def test_after_a_kill_the_text_so_far_is_an_event_and_no_secret_is_left_in
         private = daemon.home / "claudecode" / "private"
         [file] = private.rglob("mcp.json")
         assert "secret" in file.read_text()
-        assert [path.stat().st_mode & 0o777 for path in (private, file.parent, file)] == [
-            0o700,
-            0o700,
-            0o600,
-        ]
+        modes = [path.stat().st_mode & 0o777 for path in (private.parent, private, file.parent)]
+        assert (modes, file.stat().st_mode & 0o777) == ([0o700] * 3, 0o600)
         daemon.kill()
         daemon.start()
         assert not private.exists()
