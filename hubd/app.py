@@ -119,9 +119,10 @@ class _Daemon:
             mcp_options = _mcp_options(settings, config)
             hub = build_hub(settings.name, database=database, settings=config)
             host = PlexusHost(hub)
-            found = sources(settings.plugins)
-            named = _announced(found) if self._detached else found
-            await stack.enter_async_context(plugins(hub, host, named))
+            plugin_sources = sources(settings.plugins)
+            if self._detached:
+                plugin_sources = _announced(plugin_sources)
+            await stack.enter_async_context(plugins(hub, host, plugin_sources))
             _check_mcp_tools(mcp_options, hub)
             _check_sections(paths.config, config, hub)
             clients = await stack.enter_async_context(Clients(hub, host.questions))
@@ -217,9 +218,9 @@ class _Daemon:
         timer.start()
 
 
-def _announced(found: Iterable[Source]) -> Iterator[Source]:
+def _announced(plugin_sources: Iterable[Source]) -> Iterator[Source]:
     """Name each plugin to `hubd start` before it is loaded, in case it ends the process."""
-    for source in found:
+    for source in plugin_sources:
         if source.found_in != "built in":
             with suppress(OSError):  # `hubd start` was interrupted
                 os.write(STDERR, f"{LOADING}{source.target}\n".encode())

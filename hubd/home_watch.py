@@ -84,7 +84,7 @@ class HomeWatch:
 def version(path: Path) -> Version | None:
     """Return what tells this version of a file from others; None if there is no file."""
     try:
-        facts = os.lstat(path)
+        entry = os.lstat(path)
     except OSError:
         return None
-    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
+    return entry.st_dev, entry.st_ino, entry.st_size, entry.st_mtime_ns

@@ -104,10 +104,10 @@ def mark_created(path: Path) -> None:
 def _inode(path: str) -> tuple[int, int] | None:
     """Return what tells one file from another; None if there is none."""
     try:
-        facts = os.stat(path)  # noqa: PTH116 -- for every commit
+        entry = os.stat(path)  # noqa: PTH116 -- for every commit
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return facts.st_dev, facts.st_ino
+    return entry.st_dev, entry.st_ino
 
 
 def _is_another(path: str, inode: tuple[int, int] | None) -> bool:

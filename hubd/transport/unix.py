@@ -63,10 +63,10 @@ class UnixListener:
 
     def _find(self) -> tuple[int, int] | None:
         try:
-            facts = self.path.lstat()
+            entry = self.path.lstat()
         except OSError:
             return None
-        return facts.st_dev, facts.st_ino
+        return entry.st_dev, entry.st_ino
 
 
 @asynccontextmanager
