@@ -21,12 +21,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from hubd import __version__, instance, log, token
 from hubd.activation.described import DESCRIBED
 from hubd.activation.settings import read_settings
-from hubd.config import Settings, read_file
+from hubd.config import LARGEST_MESSAGE_MIB, Settings, read_file
 from hubd.errors import InvalidParams, StartupFailed
 from hubd.plexus.builtin import build_hub
 from hubd.plexus.discovery import BUILT_IN_NAMES, sources
@@ -41,6 +41,7 @@ from hubd.transport.mcp_lazy import LazyMcp
 from hubd.transport.mcp_stdio import serve_mcp_stdio
 from hubd.transport.unix import serve_unix
 from hubd.wire.defaults import MCP_PORT, WS_PORT
+from hubd.wire.limits import MAX_MESSAGE_MIB, MIB
 
 logger = logging.getLogger("hubd")
 
@@ -107,7 +108,8 @@ class _Daemon:
             host = PlexusHost(hub)
             await stack.enter_async_context(plugins(hub, host, sources(settings.plugins)))
             _check_mcp_tools(mcp_options, hub)
-            clients = await stack.enter_async_context(Clients(hub, host.questions))
+            max_bytes = _max_message_bytes(settings, config)
+            clients = await stack.enter_async_context(Clients(hub, host.questions, max_bytes))
             lazy = LazyMcp(clients, host, mcp_options, Path(paths.results))
             await stack.enter_async_context(lazy)
             await stack.enter_async_context(serve_unix(clients, Path(paths.socket)))
@@ -191,6 +193,19 @@ def _leave_the_terminal() -> None:
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
     os.close(nowhere)
+
+
+class _HubSettings(BaseModel, defer_build=True):
+    """The section `hub` of the configuration file."""
+
+    max_message_mib: int = Field(MAX_MESSAGE_MIB, ge=1, le=LARGEST_MESSAGE_MIB)
+
+
+def _max_message_bytes(settings: Settings, config: Mapping[str, Any]) -> int:
+    """Return the size limit of a message: option, variable, configuration file, default."""
+    section = config.get("hub", {})
+    chosen = read_settings(_HubSettings, "hub", section if isinstance(section, dict) else {})
+    return (settings.max_message_mib or chosen.max_message_mib) * MIB
 
 
 class _McpSettings(BaseModel, defer_build=True):

@@ -30,6 +30,7 @@ from hubd.errors import (
 )
 from hubd.plexus.encode import encode
 from hubd.plexus.hub import Hub, Node, did_you_mean
+from hubd.plexus.large import Source, pause, without_contents
 from hubd.plexus.universal import UNIVERSAL_METHODS, Namespace, find_method
 from hubd.wire.context import Client, Context
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Stamp
@@ -72,11 +73,20 @@ class Caller(Protocol):
 class Call:
     """One running call."""
 
-    def __init__(self, hub: Hub, method: str, params: Mapping[str, Any], caller: Caller) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        method: str,
+        params: Mapping[str, Any],
+        caller: Caller,
+        source: Source | None = None,
+    ) -> None:
         self.hub = hub
         # The path as it came; what `call` was wrapped around once that is known.
         self.method = method
         self.params = params
+        # The large message that the params were parsed from; None for any other.
+        self.source = source
         self.caller = caller
         # Narrowed down as the path is understood.
         self.stamp = Stamp((hub.name,), hub.hash)
@@ -130,8 +140,14 @@ class Call:
             self.caller.post(Done(self.stamp.metadata()))
 
     async def _run(self) -> None:
-        path, params = _unwrap(self.hub, self.method, self.params)
+        if self.source is not None:
+            await pause()
+        path, params, source = _unwrap(self.hub, self.method, self.params, self.source)
         self.method = path
+        if source is not None:
+            # What was parsed is given up here: the params are validated from the text.
+            params = self.params = without_contents(params)
+            await pause()
         if path == INFO:
             return await self._send_info()
         *namespace, name = _split(path)
@@ -145,7 +161,7 @@ class Call:
                 suggestion="It was opened for other namespaces only",
             )
         self.stamp = Stamp((self.hub.name, *above, spec.name), self.stamp.plexus_hash)
-        arguments = validate(spec, params)
+        arguments = validate(spec, params, source)
         target = Namespace(self.hub, node) if spec.name in UNIVERSAL_METHODS else node.activation
         token = current_call.set(self)
         try:
@@ -186,8 +202,16 @@ class Call:
 current_call: ContextVar[Call] = ContextVar("current_call")
 
 
-def validate(spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
+def validate(
+    spec: Method, params: Mapping[str, Any], source: Source | None = None
+) -> dict[str, Any]:
     """Check the params as JSON against the method's model, strictly: no "3" for a number.
+
+    Args:
+        spec: The method.
+        params: Its params as they were parsed.
+        source: The large message that has them. They are validated from its text, because
+            encoding them again takes long.
 
     Raises:
         InvalidParams: Names the first field that does not fit, and why.
@@ -195,9 +219,12 @@ def validate(spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
     """
     params = _by_main_name(spec, params)
     try:
-        model = spec.params.__pydantic_validator__.validate_json(to_json(params), strict=True)
+        if source is not None:
+            model = source.validate(spec.params)
+        else:
+            model = spec.params.__pydantic_validator__.validate_json(to_json(params), strict=True)
     except ValidationError as error:
-        raise _invalid(spec, error) from None
+        raise _invalid(spec, error, len(source.path) if source is not None else 0) from None
     except PydanticSerializationError as error:
         # A lone surrogate, say, which a plugin may have in a text.
         raise InvalidParams(f"the params are no JSON: {error}") from None
@@ -227,13 +254,15 @@ def _by_main_name(spec: Method, params: Mapping[str, Any]) -> Mapping[str, Any]:
     return params
 
 
-def _invalid(spec: Method, error: ValidationError) -> HubError:
+def _invalid(spec: Method, error: ValidationError, depth: int = 0) -> HubError:
+    """Return the error for the caller; the params are this deep in what was validated."""
     problems = error.errors(include_url=False, include_input=False)
     names = list(spec.params.model_fields)
     first = problems[0]
     if first["type"] in (HandleInvalid.code, VersionUnsupported.code):
         return by_code(first["type"], first["msg"])
-    where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
+    steps = first["loc"][depth:]
+    where = ".".join(str(part) for part in steps if not str(part).startswith("function-"))
     suggestion = f"{spec.name} takes: {', '.join(names) or 'no parameters'}"
     if first["type"] == "extra_forbidden":
         message = f"unknown parameter '{where}'"
@@ -247,11 +276,13 @@ def _invalid(spec: Method, error: ValidationError) -> HubError:
     return InvalidParams(message, suggestion=suggestion, available=names)
 
 
-def _unwrap(hub: Hub, path: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """`call` is the method it calls."""
+def _unwrap(
+    hub: Hub, path: str, params: Mapping[str, Any], source: Source | None
+) -> tuple[str, Mapping[str, Any], Source | None]:
+    """Return the method that `call` calls, its params and their source."""
     for _ in range(MAX_WRAPS):
         if path != f"{hub.name}.call":
-            return path, params
+            return path, params, source
         unknown = sorted(params.keys() - {"method", "params"})
         if unknown:
             raise InvalidParams(f"unknown parameter '{unknown[0]}'", available=["method", "params"])
@@ -261,6 +292,7 @@ def _unwrap(hub: Hub, path: str, params: Mapping[str, Any]) -> tuple[str, Mappin
         if inner_params is not None and not isinstance(inner_params, dict):
             raise InvalidParams(f"the 'params' of {inner} must be an object")
         path, params = inner, inner_params or {}
+        source = source.below("params") if source is not None and inner_params else None
     raise InvalidParams(f"'call' wrapped in itself more than {MAX_WRAPS} times")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hubd.activation import Activation, Event, method
+from hubd.activation import Activation, Event, Unavailable, method
 from hubd.plexus.host import Questions
 from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
@@ -64,11 +64,10 @@ class Client:
         self.reading = asyncio.Event()
         self.reading.set()
         self._changed = asyncio.Event()
-        connection = clients.connect(
+        self.evicted_because = ""
+        self.connection = clients.connect(
             self, self, context.Client("test"), trusts_context=trusts_context
         )
-        assert connection is not None
-        self.connection = connection
 
     def write(self, frame: bytes) -> None:
         self.messages.append(json.loads(frame))
@@ -79,6 +78,9 @@ class Client:
 
     def hang_up(self) -> None:
         self.hung_up = True
+
+    def evict(self, reason: str) -> None:
+        self.evicted_because = reason
 
     def request(self, method: str, params: object, request_id: int | str = 0) -> None:
         """Hand one request to the connection, as a framing would."""
@@ -300,4 +302,5 @@ async def test_leaving_tells_calls_why_and_hangs_up(hub: Hub, clients: Clients) 
     assert client.hung_up
     assert kinds(client.items(1)) == ["error", "done"]
     assert client.items(1)[0]["message"] == "the daemon is stopping"
-    assert leaving.connect(client, client, context.Client("test"), trusts_context=False) is None
+    with pytest.raises(Unavailable, match="stopping"):
+        leaving.connect(client, client, context.Client("test"), trusts_context=False)
