@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic_core import from_json
 
 from hubd.wire.jsonrpc import TooLarge
-from hubd.wire.limits import LARGE_BYTES, MAX_DEPTH, excess
+from hubd.wire.limits import LARGE_BYTES, MAX_DEPTH, RPC_COUNTS, Counts, excess
 
 # Longer than an ordinary call takes.
 PAUSE_SECONDS: Final = 0.005
@@ -26,8 +26,12 @@ PAUSE_SECONDS: Final = 0.005
 Step = str | tuple[int, int]
 
 
-def parse(message: bytes) -> Any:
+def parse(message: bytes, limits: Counts = RPC_COUNTS) -> Any:
     """Parse one message. Nesting deeper than 200, lone surrogates and NaN are refused.
+
+    Args:
+        message: The message.
+        limits: How much it may contain if it is large.
 
     Raises:
         TooLarge: The message exceeds a limit.
@@ -36,7 +40,7 @@ def parse(message: bytes) -> Any:
     try:
         if len(message) <= LARGE_BYTES:
             return from_json(message, allow_inf_nan=False, cache_strings="keys")
-        if (reason := excess(message)) is not None:
+        if (reason := excess(message, limits)) is not None:
             raise TooLarge(reason)
         with collection_paused():
             # Caching costs more than it saves if the strings differ.

@@ -4,7 +4,8 @@ Nothing of the SDK: both framings need it before that is there.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import monotonic
 
 from hubd.errors import InvalidParams
 from hubd.plexus.hub import Hub, did_you_mean
@@ -24,6 +25,8 @@ class Facts:
     context: Context
     # The namespaces it is offered; None for all.
     profile: frozenset[str] | None = None
+    # The text of the request that is answered, if it is large; else empty.
+    text: bytes = field(default=b"", repr=False)
 
     def allows(self, namespace: str, method: str = "") -> bool:
         """Whether it may use a method; without one, whatever else the plugin there offers.
@@ -37,6 +40,21 @@ class Facts:
     def of_the_hub(cls) -> "Facts":
         """For what the hub does by itself."""
         return cls(Client(), Context())
+
+
+class Activity:
+    """Whether a client over stdio waits for answers, and since when it does not."""
+
+    def __init__(self) -> None:
+        self.idle_since = monotonic()
+        self.is_busy = False
+        # Set when it is closed to make room for another client.
+        self.is_evicted = False
+
+    def note(self, *, is_busy: bool) -> None:
+        """Note that the client waits for answers, or has them all."""
+        self.is_busy = is_busy
+        self.idle_since = monotonic()
 
 
 @dataclass(frozen=True)

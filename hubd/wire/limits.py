@@ -40,6 +40,8 @@ class Counts(NamedTuple):
 
 # Each step of work on a message within these takes 20 to 50 ms at most.
 RPC_COUNTS: Final = Counts(100_000, 400_000, 200_000)
+# The MCP SDK parses a message three times in one step, with slower parsers.
+MCP_COUNTS: Final = Counts(20_000, 80_000, 40_000)
 
 
 def excess(message: bytes, limits: Counts = RPC_COUNTS) -> str | None:
