@@ -28,6 +28,7 @@ from hubd.activation.described import DESCRIBED
 from hubd.activation.settings import read_settings
 from hubd.config import LARGEST_MESSAGE_MIB, Settings, read_file
 from hubd.errors import InvalidParams, StartupFailed
+from hubd.loop import EventLoop
 from hubd.plexus.builtin import build_hub
 from hubd.plexus.discovery import BUILT_IN_NAMES, sources
 from hubd.plexus.host import PlexusHost
@@ -71,7 +72,9 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
         with instance.exclusive(settings.paths):
             _allow_many_files()
             log.set_up(Path(settings.paths.log), level=settings.log_level, to_stderr=not detached)
-            asyncio.run(_Daemon(settings, options, detached=detached).serve())
+            daemon = _Daemon(settings, options, detached=detached)
+            with asyncio.Runner(loop_factory=EventLoop) as runner:
+                runner.run(daemon.serve())
     except OSError as error:
         where = error.filename or settings.paths.data
         raise StartupFailed(f"{where} cannot be used: {error.strerror or error}") from error
@@ -124,6 +127,9 @@ class _Daemon:
             gate = Gate(secret, frozenset(settings.allowed_origins))
             await stack.enter_async_context(serve_websocket(clients, gate, listener))
             await stack.enter_async_context(serve_mcp_http(lazy, gate, mcp_listener))
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, EventLoop)
+            loop.report_blocking()
             logger.info(
                 "ready on %s, ws://%s:%d and http://%s:%d/mcp",
                 paths.socket,

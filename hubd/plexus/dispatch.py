@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from contextvars import ContextVar
+from time import perf_counter
 from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
@@ -41,6 +42,9 @@ log = logging.getLogger("hubd.plexus")
 MAX_WRAPS: Final = 8
 # A method path longer than this names nothing.
 MAX_PATH: Final = 1000
+
+# A method that never waits lets other calls run after this long.
+TURN_SECONDS: Final = 0.002
 
 INFO: Final = "_info"
 
@@ -144,6 +148,10 @@ class Call:
             await pause()
         path, params, source = _unwrap(self.hub, self.method, self.params, self.source)
         self.method = path
+        task = asyncio.current_task()
+        if task is not None:
+            # The log names the task if it blocks the event loop.
+            task.set_name(path)
         if source is not None:
             # What was parsed is given up here: the params are validated from the text.
             params = self.params = without_contents(params)
@@ -174,6 +182,7 @@ class Call:
         context = {ORIGIN: node.activation.origin}
         task = asyncio.current_task()
         count = 0
+        turn_began = perf_counter()
         async with aclosing(events):
             async for event in events:
                 if task is not None and task.cancelling():
@@ -184,6 +193,9 @@ class Call:
                     raise Internal(f"{content_type} promises one event and yielded another")
                 content = encode(event, spec.events, content_type, context)
                 await self.send(Data(self.stamp.metadata(), content_type, content))
+                if perf_counter() - turn_began > TURN_SECONDS:
+                    await asyncio.sleep(0)
+                    turn_began = perf_counter()
         if count == 0 and not spec.streaming:
             raise Internal(f"{content_type} promises one event and yielded none")
 

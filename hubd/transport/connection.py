@@ -1,6 +1,5 @@
 """One client's calls: starts them, cancels them, passes their items on. Knows no framing."""
 
-import asyncio
 from time import monotonic
 from typing import Any, Final, Protocol
 
@@ -18,8 +17,6 @@ from hubd.wire.item import Item
 MAX_UNSENT_BYTES: Final = 1024 * 1024
 # One client may run this many calls at once.
 MAX_CALLS: Final = 1024
-# After so many items a call lets the others run, even if it never waits for anything.
-ITEMS_PER_TURN: Final = 64
 
 
 class FrameWriter(Protocol):
@@ -141,7 +138,6 @@ class _Subscriber:
         self.client = client
         self._writer = writer
         self._subscription = subscription
-        self._sent = 0
 
     def allows(self, namespace: str, method: str) -> bool:
         return True
@@ -150,9 +146,6 @@ class _Subscriber:
         # First the wait, so that many calls at once do not each add an item to what is unsent.
         await self._writer.drain()
         self.post(item)
-        self._sent += 1
-        if self._sent % ITEMS_PER_TURN == 0:
-            await asyncio.sleep(0)
 
     def post(self, item: Item) -> None:
         self._writer.write(jsonrpc.notification(self._subscription, item.encode()))

@@ -146,12 +146,22 @@ async def test_items_come_in_order_and_after_the_reply(clients: Clients) -> None
 
 async def test_calls_of_one_client_take_turns(clients: Clients) -> None:
     client = Client(clients)
-    client.request("trouble.count", {"to": 1000})
+    client.request("trouble.count", {"to": 3000})
     client.request("echo.once", {"message": "short"})
     await client.ended(2)
-    assert 0 < len(client.items(1)) < 1000
+    assert 0 < len(client.items(1)) < 3000
     items = await client.ended(1)
-    assert [item["content"]["text"] for item in items[:-1]] == [str(n) for n in range(1000)]
+    assert [item["content"]["text"] for item in items[:-1]] == [str(n) for n in range(3000)]
+
+
+async def test_a_call_lets_others_run_after_few_items_if_each_takes_long(clients: Clients) -> None:
+    client = Client(clients)
+    # Each item takes milliseconds to encode.
+    client.request("trouble.count", {"to": 30, "pad": 4_000_000})
+    client.request("echo.once", {"message": "short"})
+    await client.ended(2)
+    assert 0 < len(client.items(1)) < 10
+    client.connection.cancel(1)
 
 
 @pytest.mark.parametrize("method", ["hang", "stubborn", "silent"])
