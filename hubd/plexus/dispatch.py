@@ -6,14 +6,14 @@ an error item. Knows nothing of sockets: items go to a `Caller`.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
 from time import perf_counter
 from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, SchemaValidator, from_json, to_json
 
 from hubd.activation.handle import ORIGIN
 from hubd.activation.method import Method
@@ -234,7 +234,7 @@ def validate(
         if source is not None:
             model = source.validate(spec.params)
         else:
-            model = spec.params.__pydantic_validator__.validate_json(to_json(params), strict=True)
+            model = _validate_short(spec.params.__pydantic_validator__, to_json(params))
     except ValidationError as error:
         raise _invalid(spec, error, len(source.path) if source is not None else 0) from None
     except PydanticSerializationError as error:
@@ -243,6 +243,39 @@ def validate(
     if spec.one_of:
         _check_one(spec.one_of, params)
     return {name: getattr(model, name) for name in spec.params.model_fields}
+
+
+def _validate_short(validator: SchemaValidator, text: bytes) -> Any:
+    """Validate JSON strictly, but take 1.0 for an integer, as JSON Schema does."""
+    try:
+        return validator.validate_json(text, strict=True)
+    except ValidationError as error:
+        floats = [
+            problem["loc"]
+            for problem in error.errors(include_url=False)
+            if problem["type"] == "int_type" and isinstance(problem["input"], float)
+        ]
+        if not floats:
+            raise
+        params = from_json(text)
+        for place in floats:
+            _make_integer(params, place)
+        return validator.validate_json(to_json(params), strict=True)
+
+
+def _make_integer(value: Any, place: Sequence[str | int]) -> None:
+    """Replace a float without a fraction by the integer, at a place that a validator reports.
+
+    A place also has the names of the types that were tried; those are skipped.
+    """
+    container, key = None, None
+    for step in place:
+        is_key = isinstance(value, dict) and step in value
+        is_index = isinstance(value, list) and isinstance(step, int) and step < len(value)
+        if is_key or is_index:
+            container, key, value = value, step, value[step]
+    if container is not None and isinstance(value, float) and value.is_integer():
+        container[key] = int(value)
 
 
 def _check_one(names: tuple[str, ...], params: Mapping[str, Any]) -> None:
