@@ -21,16 +21,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from hubd import __version__, instance, log, token, watchdog
 from hubd.activation.described import DESCRIBED
 from hubd.activation.settings import read_settings
 from hubd.captured_output import captured_output, send_descriptors_to_log
-from hubd.config import Settings, read_file
+from hubd.config import LARGEST_MESSAGE_MIB, Settings, read_file
 from hubd.errors import DatabaseUnusable, InvalidParams, StartupFailed
 from hubd.home_watch import HomeWatch
 from hubd.launch import LOADING
+from hubd.loop import EventLoop
 from hubd.plexus.builtin import build_hub
 from hubd.plexus.discovery import BUILT_IN_NAMES, Source, sources
 from hubd.plexus.host import PlexusHost
@@ -46,6 +47,7 @@ from hubd.transport.mcp_lazy import LazyMcp
 from hubd.transport.mcp_stdio import serve_mcp_stdio
 from hubd.transport.unix import serve_unix
 from hubd.wire.defaults import MCP_PORT, WS_PORT
+from hubd.wire.limits import MAX_MESSAGE_MIB, MIB
 
 logger = logging.getLogger("hubd")
 
@@ -79,8 +81,10 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
             _allow_many_files()
             log.set_up(Path(settings.paths.log), level=settings.log_level, to_stderr=not detached)
             remove_unfinished_copies(Path(settings.paths.data))
-            with captured_output() if detached else nullcontext(), warnings_in_log():
-                asyncio.run(_Daemon(settings, options, detached=detached).serve())
+            daemon = _Daemon(settings, options, detached=detached)
+            output = captured_output() if detached else nullcontext()
+            with output, warnings_in_log(), asyncio.Runner(loop_factory=EventLoop) as runner:
+                runner.run(daemon.serve())
     except OSError as error:
         where = error.filename or settings.paths.data
         raise StartupFailed(f"{where} cannot be used: {error.strerror or error}") from error
@@ -125,7 +129,8 @@ class _Daemon:
             await stack.enter_async_context(plugins(hub, host, plugin_sources))
             _check_mcp_tools(mcp_options, hub)
             _check_sections(paths.config, config, hub)
-            clients = await stack.enter_async_context(Clients(hub, host.questions))
+            max_bytes = _max_message_bytes(settings, config)
+            clients = await stack.enter_async_context(Clients(hub, host.questions, max_bytes))
             lazy = LazyMcp(clients, host, mcp_options, Path(paths.results))
             await stack.enter_async_context(lazy)
             sockets = [
@@ -150,6 +155,9 @@ class _Daemon:
             gate = Gate(secret, frozenset(settings.allowed_origins))
             await stack.enter_async_context(serve_websocket(clients, gate, listener))
             await stack.enter_async_context(serve_mcp_http(lazy, gate, mcp_listener))
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, EventLoop)
+            loop.report_blocking()
             logger.info(
                 "ready on %s, ws://%s:%d and http://%s:%d/mcp",
                 paths.socket,
@@ -248,6 +256,19 @@ def _leave_the_terminal() -> None:
     os.dup2(nowhere, 0)
     os.close(nowhere)
     send_descriptors_to_log()
+
+
+class _HubSettings(BaseModel, defer_build=True):
+    """The section `hub` of the configuration file."""
+
+    max_message_mib: int = Field(MAX_MESSAGE_MIB, ge=1, le=LARGEST_MESSAGE_MIB)
+
+
+def _max_message_bytes(settings: Settings, config: Mapping[str, Any]) -> int:
+    """Return the size limit of a message: option, variable, configuration file, default."""
+    section = config.get("hub", {})
+    chosen = read_settings(_HubSettings, "hub", section if isinstance(section, dict) else {})
+    return (settings.max_message_mib or chosen.max_message_mib) * MIB
 
 
 class _McpSettings(BaseModel, defer_build=True):

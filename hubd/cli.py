@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from hubd import __version__
-from hubd.config import LEVELS, SEE_HELP, SETTINGS, Settings, port_setting, text_setting
+from hubd.config import (
+    LEVELS,
+    SEE_HELP,
+    SETTINGS,
+    Settings,
+    port_setting,
+    size_setting,
+    text_setting,
+)
 from hubd.errors import HubError, InvalidParams
 from hubd.wire.defaults import HUB_NAME, Paths
 
@@ -245,6 +253,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         port=port_setting(arguments.port, "HUBD_PORT"),
         mcp_port=port_setting(arguments.mcp_port, "HUBD_MCP_PORT"),
         mcp_tools=_mcp_tools(arguments),
+        max_message_mib=size_setting(arguments.max_message_mib, "HUBD_MAX_MESSAGE_MIB"),
         name=name,
         log_level=level,
         plugins=tuple(arguments.plugin),
@@ -275,7 +284,7 @@ def _home_option(arguments: argparse.Namespace) -> list[str]:
 def _daemon_options(arguments: argparse.Namespace) -> list[str]:
     """The options, besides its home, of a daemon that runs as this one was asked to."""
     options: list[str] = []
-    for name in ("port", "mcp_port", "mcp_tools", "name", "log_level"):
+    for name in ("port", "mcp_port", "mcp_tools", "max_message_mib", "name", "log_level"):
         value = getattr(arguments, name)
         if value is not None:
             options += [f"--{name.replace('_', '-')}", str(value)]
@@ -298,6 +307,9 @@ def _parser() -> argparse.ArgumentParser:
     daemon.add_argument("--port", type=int, metavar="N", help=meanings["--port"])
     daemon.add_argument("--mcp-port", type=int, metavar="N", help=meanings["--mcp-port"])
     daemon.add_argument("--mcp-tools", metavar="NAMES", help=meanings["--mcp-tools"])
+    daemon.add_argument(
+        "--max-message-mib", type=int, metavar="N", help=meanings["--max-message-mib"]
+    )
     daemon.add_argument("--name", metavar="NAME", help=meanings["--name"])
     daemon.add_argument("--log-level", choices=LEVELS, help=meanings["--log-level"])
     daemon.add_argument(

@@ -7,8 +7,12 @@ from typing import Any, Final
 
 from hubd.errors import InvalidParams
 from hubd.wire.defaults import HUB_NAME, MCP_PORT, WS_PORT, Paths
+from hubd.wire.limits import MAX_MESSAGE_MIB
 
 SEE_HELP: Final = "See: hubd run --help"
+
+# The largest value of `max_message_mib`. A message is kept in memory several times.
+LARGEST_MESSAGE_MIB: Final = 1024
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -18,6 +22,12 @@ SETTINGS: Final[tuple[tuple[str, str, str, str], ...]] = (
     ("--port N", "HUBD_PORT", str(WS_PORT), "TCP port of the WebSocket; 0 takes a free one"),
     ("--mcp-port N", "HUBD_MCP_PORT", str(MCP_PORT), "TCP port of MCP; 0 takes a free one"),
     ("--mcp-tools NAMES", "HUBD_MCP_TOOLS", "all", "the namespaces MCP clients see, by commas"),
+    (
+        "--max-message-mib N",
+        "HUBD_MAX_MESSAGE_MIB",
+        str(MAX_MESSAGE_MIB),
+        "size limit of one request in MiB, 1 to 1024",
+    ),
     ("--name NAME", "HUBD_NAME", HUB_NAME, "what the hub calls itself on the wire"),
     ("--log-level LEVEL", "HUBD_LOG_LEVEL", "info", "debug, info, warning or error"),
     ("--plugin MODULE:CLASS", "", "none", "a plugin to load; repeatable"),
@@ -36,6 +46,8 @@ class Settings:
     mcp_port: int | None = None
     # None: all of them.
     mcp_tools: str | None = None
+    # None: the configuration file decides, else the default.
+    max_message_mib: int | None = None
     name: str = HUB_NAME
     log_level: str = "info"
     plugins: tuple[str, ...] = ()
@@ -82,6 +94,23 @@ def port_setting(given: int | None, variable: str) -> int | None:
         return None
     if not text.isdecimal() or int(text) > 65535:
         raise InvalidParams(f"{variable} is {text!r}, not a port (0 to 65535)", suggestion=SEE_HELP)
+    return int(text)
+
+
+def size_setting(given: int | None, variable: str) -> int | None:
+    """A size in MiB from its option or its variable; None if neither is given.
+
+    Raises:
+        InvalidParams: The value is out of range.
+    """
+    text = os.environ.get(variable, "") if given is None else str(given)
+    if not text:
+        return None
+    if not text.isdecimal() or not 1 <= int(text) <= LARGEST_MESSAGE_MIB:
+        raise InvalidParams(
+            f"{variable} is {text!r}, not a size in MiB (1 to {LARGEST_MESSAGE_MIB})",
+            suggestion=SEE_HELP,
+        )
     return int(text)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hubd.wire.defaults import MAX_MESSAGE_BYTES, distrusted
-from synapse.errors import CommandError, NoDaemon, UsageError
+from hubd.wire.defaults import distrusted
+from synapse.errors import CommandError, NoDaemon
 
 try:
     # The C half of `socket`, which alone is loaded in no time.
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 
 CHUNK = 64 * 1024
+# As `hubd.wire.jsonrpc.OVERLOADED`, which imports too much.
+OVERLOADED = -32000
 
 # A Ctrl-C in the moment before a wait begins does not end that wait: it is noticed after it.
 GLANCE_SECONDS = 0.25
@@ -70,7 +72,12 @@ class UnixConnection:
         try:
             self._socket.sendall(message + b"\n")
         except ConnectionError:
-            raise NoDaemon("the daemon closed the connection") from None
+            # The daemon answers a message that it refuses before it has read all of it.
+            try:
+                answer = self.receive()
+            except NoDaemon:
+                raise NoDaemon("the daemon closed the connection") from None
+            self._lines.append(answer)
         self.set_timeout(self._timeout)
 
     def receive(self) -> bytes:
@@ -138,7 +145,9 @@ def item_of(message: bytes) -> dict[str, Any] | None:
 
     read = json.loads(message)
     if "error" in read:
-        raise CommandError(read["error"]["message"], status=2)
+        # The one error that is not the request's: the hub has no room for the connection.
+        status = 5 if read["error"].get("code") == OVERLOADED else 2
+        raise CommandError(read["error"]["message"], status=status)
     if read.get("method") != "subscription":
         return None
     item: dict[str, Any] = read["params"]["result"]
@@ -146,20 +155,11 @@ def item_of(message: bytes) -> dict[str, Any] | None:
 
 
 def request(root: str, path: str, params: str, context: str = "") -> bytes:
-    """The request for a call; the params and the context are JSON text already.
-
-    Raises:
-        UsageError: It is longer than any hub takes.
-    """
+    """The request for a call; the params and the context are JSON text already."""
     from synapse.plainjson import quote
 
     surroundings = f',"context":{context}' if context else ""
-    message = (
+    return (
         f'{{"jsonrpc":"2.0","id":1,"method":{quote(root + ".call")},'
         f'"params":{{"method":{quote(path)},"params":{params}{surroundings}}}}}'
     ).encode()
-    if len(message) > MAX_MESSAGE_BYTES:
-        raise UsageError(
-            f"the request has {len(message):,} bytes, and the hub takes {MAX_MESSAGE_BYTES:,}"
-        )
-    return message

@@ -91,12 +91,17 @@ def number_or_word(text: str, kind: str) -> Any:
     ):
         return NOT_JSON
     try:
-        if kind != "number" or digits.isdigit():
+        if digits.isdigit():
             return int(text)
         number = float(text)
     except ValueError:
         return NOT_JSON
-    return number if abs(number) != float("inf") else NOT_JSON
+    if abs(number) == float("inf"):
+        return NOT_JSON
+    if kind == "number":
+        return number
+    # 1.0 and 1e3 are whole numbers, as JSON Schema has it.
+    return int(number) if number.is_integer() else NOT_JSON
 
 
 def count_digits(text: str) -> int:

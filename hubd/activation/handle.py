@@ -15,6 +15,7 @@ from typing import (
 )
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     GetJsonSchemaHandler,
@@ -375,5 +376,14 @@ _HANDLE_STRING: Final = WithJsonSchema(HANDLE_SCHEMA)
 
 # Any handle at all, for parameters and events that carry other plugins' handles.
 AnyHandle = Annotated[WireHandle, PlainValidator(_read_any), PlainSerializer(str), _HANDLE_STRING]
+
+
+def _check_object(value: str | dict[str, Any]) -> str | dict[str, Any]:
+    """Refuse an object that is not a handle. A text is read later."""
+    if isinstance(value, dict):
+        _read_any(value)
+    return value
+
+
 # The same, not looked at yet: for methods that answer for each of many handles by itself.
-UnreadHandle = Annotated[str | dict[str, Any], _HANDLE_STRING]
+UnreadHandle = Annotated[str | dict[str, Any], AfterValidator(_check_object), _HANDLE_STRING]

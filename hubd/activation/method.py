@@ -23,7 +23,15 @@ from typing import (
     overload,
 )
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, create_model
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PydanticUserError,
+    TypeAdapter,
+    create_model,
+)
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
@@ -179,8 +187,16 @@ class Method:
             __config__=ConfigDict(
                 extra="forbid", allow_inf_nan=False, protected_namespaces=(), defer_build=True
             ),
-            **self.fields,
+            **{name: self._under_all_names(name) for name in self.fields},
         )
+
+    def _under_all_names(self, name: str) -> tuple[Any, FieldInfo]:
+        """Return a field that is also read under the aliases of its parameter."""
+        hint, field = self.fields[name]
+        others = self.annotations.get("aliases", {}).get(name)
+        if not others:
+            return hint, field
+        return Annotated[hint, Field(validation_alias=AliasChoices(name, *others))], field
 
     @cached_property
     def params_schema(self) -> JsonSchema:

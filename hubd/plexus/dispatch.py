@@ -6,13 +6,14 @@ an error item. Knows nothing of sockets: items go to a `Caller`.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
+from time import perf_counter
 from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, SchemaValidator, from_json, to_json
 
 from hubd.activation.handle import ORIGIN
 from hubd.activation.method import Method
@@ -30,6 +31,7 @@ from hubd.errors import (
 )
 from hubd.plexus.encode import encode
 from hubd.plexus.hub import Hub, Node, did_you_mean
+from hubd.plexus.large import Source, pause, without_contents
 from hubd.plexus.universal import UNIVERSAL_METHODS, Namespace, find_method
 from hubd.wire.context import Client, Context
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Stamp
@@ -40,6 +42,9 @@ log = logging.getLogger("hubd.plexus")
 MAX_WRAPS: Final = 8
 # A method path longer than this names nothing.
 MAX_PATH: Final = 1000
+
+# A method that never waits lets other calls run after this long.
+TURN_SECONDS: Final = 0.002
 
 INFO: Final = "_info"
 
@@ -75,11 +80,20 @@ class Caller(Protocol):
 class Call:
     """One running call."""
 
-    def __init__(self, hub: Hub, method: str, params: Mapping[str, Any], caller: Caller) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        method: str,
+        params: Mapping[str, Any],
+        caller: Caller,
+        source: Source | None = None,
+    ) -> None:
         self.hub = hub
         # The path as it came; what `call` was wrapped around once that is known.
         self.method = method
         self.params = params
+        # The large message that the params were parsed from; None for any other.
+        self.source = source
         self.caller = caller
         # Narrowed down as the path is understood.
         self.stamp = Stamp((hub.name,), hub.hash)
@@ -162,8 +176,18 @@ class Call:
             self.caller.post(Done(self.stamp.metadata()))
 
     async def _run(self) -> None:
-        path, params = _unwrap(self.hub, self.method, self.params)
+        if self.source is not None:
+            await pause()
+        path, params, source = _unwrap(self.hub, self.method, self.params, self.source)
         self.method = path
+        task = asyncio.current_task()
+        if task is not None:
+            # The log names the task if it blocks the event loop.
+            task.set_name(path)
+        if source is not None:
+            # What was parsed is given up here: the params are validated from the text.
+            params = self.params = without_contents(params)
+            await pause()
         if path == INFO:
             return await self._send_info()
         *namespace, name = _split(self, path)
@@ -177,7 +201,7 @@ class Call:
                 suggestion="It was opened for other namespaces only",
             )
         self.stamp = Stamp((self.hub.name, *above, spec.name), self.stamp.plexus_hash)
-        arguments = validate(spec, params)
+        arguments = validate(spec, params, source)
         target = Namespace(self.hub, node) if spec.name in UNIVERSAL_METHODS else node.activation
         token = current_call.set(self)
         try:
@@ -190,6 +214,7 @@ class Call:
         context = {ORIGIN: node.activation.origin}
         task = asyncio.current_task()
         count = 0
+        turn_began = perf_counter()
         async with aclosing(events):
             async for event in events:
                 if task is not None and task.cancelling():
@@ -202,6 +227,9 @@ class Call:
                     break
                 content = encode(event, spec.events, content_type, context)
                 await self.send(Data(self.stamp.metadata(), content_type, content))
+                if perf_counter() - turn_began > TURN_SECONDS:
+                    await asyncio.sleep(0)
+                    turn_began = perf_counter()
         if self.unawaited:
             raise Internal(f"{content_type}: {self.unawaited}")
         if count == 0 and not spec.streaming:
@@ -264,8 +292,16 @@ class Call:
 current_call: ContextVar[Call] = ContextVar("current_call")
 
 
-def validate(spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
+def validate(
+    spec: Method, params: Mapping[str, Any], source: Source | None = None
+) -> dict[str, Any]:
     """Check the params as JSON against the method's model, strictly: no "3" for a number.
+
+    Args:
+        spec: The method.
+        params: Its params as they were parsed.
+        source: The large message that has them. They are validated from its text, because
+            encoding them again takes long.
 
     Raises:
         InvalidParams: Names the first field that does not fit, and why.
@@ -273,15 +309,51 @@ def validate(spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
     """
     params = _by_main_name(spec, params)
     try:
-        model = spec.params.__pydantic_validator__.validate_json(to_json(params), strict=True)
+        if source is not None:
+            model = source.validate(spec.params)
+        else:
+            model = _validate_short(spec.params.__pydantic_validator__, to_json(params))
     except ValidationError as error:
-        raise _invalid(spec, error) from None
+        raise _invalid(spec, error, len(source.path) if source is not None else 0) from None
     except PydanticSerializationError as error:
         # A lone surrogate, say, which a plugin may have in a text.
         raise InvalidParams(f"the params are no JSON: {error}") from None
     if spec.one_of:
         _check_one(spec.one_of, params)
     return {name: getattr(model, name) for name in spec.params.model_fields}
+
+
+def _validate_short(validator: SchemaValidator, text: bytes) -> Any:
+    """Validate JSON strictly, but take 1.0 for an integer, as JSON Schema does."""
+    try:
+        return validator.validate_json(text, strict=True)
+    except ValidationError as error:
+        floats = [
+            problem["loc"]
+            for problem in error.errors(include_url=False)
+            if problem["type"] == "int_type" and isinstance(problem["input"], float)
+        ]
+        if not floats:
+            raise
+        params = from_json(text)
+        for place in floats:
+            _make_integer(params, place)
+        return validator.validate_json(to_json(params), strict=True)
+
+
+def _make_integer(value: Any, place: Sequence[str | int]) -> None:
+    """Replace a float without a fraction by the integer, at a place that a validator reports.
+
+    A place also has the names of the types that were tried; those are skipped.
+    """
+    container, key = None, None
+    for step in place:
+        is_key = isinstance(value, dict) and step in value
+        is_index = isinstance(value, list) and isinstance(step, int) and step < len(value)
+        if is_key or is_index:
+            container, key, value = value, step, value[step]
+    if container is not None and isinstance(value, float) and value.is_integer():
+        container[key] = int(value)
 
 
 def _check_one(names: tuple[str, ...], params: Mapping[str, Any]) -> None:
@@ -305,13 +377,15 @@ def _by_main_name(spec: Method, params: Mapping[str, Any]) -> Mapping[str, Any]:
     return params
 
 
-def _invalid(spec: Method, error: ValidationError) -> HubError:
+def _invalid(spec: Method, error: ValidationError, depth: int = 0) -> HubError:
+    """Return the error for the caller; the params are this deep in what was validated."""
     problems = error.errors(include_url=False, include_input=False)
     names = list(spec.params.model_fields)
     first = problems[0]
     if first["type"] in (HandleInvalid.code, VersionUnsupported.code):
         return by_code(first["type"], first["msg"])
-    where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
+    steps = first["loc"][depth:]
+    where = ".".join(str(part) for part in steps if not str(part).startswith("function-"))
     suggestion = f"{spec.name} takes: {', '.join(names) or 'no parameters'}"
     if first["type"] == "extra_forbidden":
         message = f"unknown parameter '{where}'"
@@ -325,11 +399,13 @@ def _invalid(spec: Method, error: ValidationError) -> HubError:
     return InvalidParams(message, suggestion=suggestion, available=names)
 
 
-def _unwrap(hub: Hub, path: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """`call` is the method it calls."""
+def _unwrap(
+    hub: Hub, path: str, params: Mapping[str, Any], source: Source | None
+) -> tuple[str, Mapping[str, Any], Source | None]:
+    """Return the method that `call` calls, its params and their source."""
     for _ in range(MAX_WRAPS):
         if path != f"{hub.name}.call":
-            return path, params
+            return path, params, source
         unknown = sorted(params.keys() - {"method", "params"})
         if unknown:
             raise InvalidParams(f"unknown parameter '{unknown[0]}'", available=["method", "params"])
@@ -339,6 +415,7 @@ def _unwrap(hub: Hub, path: str, params: Mapping[str, Any]) -> tuple[str, Mappin
         if inner_params is not None and not isinstance(inner_params, dict):
             raise InvalidParams(f"the 'params' of {inner} must be an object")
         path, params = inner, inner_params or {}
+        source = source.below("params") if source is not None and inner_params else None
     raise InvalidParams(f"'call' wrapped in itself more than {MAX_WRAPS} times")
 
 

@@ -1,6 +1,7 @@
 """One client's calls: starts them, cancels them, passes their items on. Knows no framing."""
 
 import asyncio
+from time import monotonic
 from typing import Any, Final, Protocol
 
 from hubd.errors import HubError, Overloaded, Unavailable
@@ -17,8 +18,6 @@ from hubd.wire.item import Item
 MAX_UNSENT_BYTES: Final = 1024 * 1024
 # One client may run this many calls at once.
 MAX_CALLS: Final = 1024
-# After so many items a call lets the others run, even if it never waits for anything.
-ITEMS_PER_TURN: Final = 64
 
 
 class FrameWriter(Protocol):
@@ -53,6 +52,9 @@ class Connection:
         # Owns the tasks, which may outlive the connection.
         self._all_calls = calls
         self._client = client
+        self.transport = client.transport
+        # The time of the last message, or of the end of the last call.
+        self.idle_since = monotonic()
         self._trusts_context = trusts_context
         self._session = Session(hub.name)
         # Set when the daemon stops: what is running may finish, nothing new begins.
@@ -60,8 +62,13 @@ class Connection:
         # The running calls by subscription; an entry goes when its task ends.
         self._calls: dict[int, RunningCall] = {}
 
-    def receive(self, message: str | bytes) -> None:
-        """Act on one message from the client."""
+    def receive(self, message: bytes) -> None:
+        """Act on one message from the client.
+
+        Raises:
+            TooLarge: The message exceeds a limit. The caller answers it and closes the connection.
+        """
+        self.idle_since = monotonic()
         action = self._session.receive(message)
         if isinstance(action, Reply):
             self._writer.write(action.frame)
@@ -75,6 +82,11 @@ class Connection:
             self._acknowledge(
                 action.request, self._questions.answer(action.request_id, action.data)
             )
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is running."""
+        return bool(self._calls)
 
     def cancel(self, subscription: int) -> bool:
         """Cancel one call; False if it is not running."""
@@ -91,7 +103,7 @@ class Connection:
     def _start(self, start: Start) -> None:
         context = read_context(start.context) if self._trusts_context else Context()
         caller = _Subscriber(self._writer, start.subscription, context, self._client)
-        call = Call(self._hub, start.method, start.params, caller)
+        call = Call(self._hub, start.method, start.params, caller, start.source)
         refusal: HubError | None = None
         if self.stopping:
             refusal = Unavailable("the daemon is stopping")
@@ -108,6 +120,7 @@ class Connection:
 
     def _ended(self, subscription: int) -> None:
         del self._calls[subscription]
+        self.idle_since = monotonic()
 
     def _acknowledge(self, request: jsonrpc.Request, problem: str | None) -> None:
         if request.wants_reply:
@@ -129,7 +142,6 @@ class _Subscriber:
         self.client = client
         self._writer = writer
         self._subscription = subscription
-        self._sent = 0
 
     def allows(self, namespace: str, method: str) -> bool:
         return True
@@ -138,9 +150,6 @@ class _Subscriber:
         # First the wait, so that many calls at once do not each add an item to what is unsent.
         await self._writer.drain()
         self.post(item)
-        self._sent += 1
-        if self._sent % ITEMS_PER_TURN == 0:
-            await asyncio.sleep(0)
 
     def post(self, item: Item) -> None:
         self._writer.write(jsonrpc.notification(self._subscription, item.encode()))

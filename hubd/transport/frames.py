@@ -7,6 +7,9 @@ to the protocol of `websockets`, byte for byte as it came. Knows no sockets.
 from collections.abc import Iterator
 from typing import Final
 
+from hubd.wire.jsonrpc import TooLarge
+from hubd.wire.limits import MAX_MESSAGE_MIB, MIB
+
 # A longer message passes through the protocol: there it is checked, and kept only once.
 MAX_SHORT_BYTES: Final = 0xFFFF
 
@@ -25,16 +28,28 @@ _KEY_BYTES: Final = 4
 class Splitter:
     """Splits what a client sends where its frames end. Begins at the first frame."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = MAX_MESSAGE_MIB * MIB) -> None:
+        self._max_bytes = max_bytes
         # The beginning of a frame of which too little has come yet.
         self._partial = b""
         # How much is still to come of a frame that is the protocol's.
         self._foreign = 0
+        # Set while that frame is one that is too large.
+        self._is_dropping = False
         # Set between the first fragment of a message and its last; both are the protocol's.
         self._in_fragments = False
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a frame or a message in fragments has begun and is not complete."""
+        return bool(self._partial or self._foreign) or self._in_fragments
+
     def split(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Whole messages (True) and pieces of what is the protocol's (False), in order."""
+        """Whole messages (True) and pieces of what is the protocol's (False), in order.
+
+        Raises:
+            TooLarge: A frame is longer than a message may be.
+        """
         if self._partial:
             data = self._partial + data
             self._partial = b""
@@ -44,12 +59,19 @@ class Splitter:
                 piece = data[at : at + self._foreign]
                 self._foreign -= len(piece)
                 at += len(piece)
-                yield piece, False
+                if not self._is_dropping:
+                    yield piece, False
+                self._is_dropping = self._is_dropping and self._foreign > 0
                 continue
             start, end = _extent(data, at)
             if not start:
                 self._partial = data[at:]
                 return
+            if end - start > self._max_bytes and not data[at] & _CONTROL:
+                # The rest of it is dropped as it comes, so that the frames behind it can be read.
+                self._foreign = max(0, end - len(data))
+                self._is_dropping = self._foreign > 0
+                raise TooLarge.in_bytes(self._max_bytes)
             if not self._is_message(data[at], data[at + 1], end - start):
                 self._foreign = end - at
             elif end > len(data):

@@ -48,6 +48,7 @@ from hubd import __version__
 from hubd.errors import HandleNotSupported, HubError
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Change, did_you_mean
+from hubd.plexus.large import Source
 from hubd.transport.clients import Clients
 from hubd.transport.mcp_caller import Ctx, facts_of
 from hubd.transport.mcp_calls import ToolCalls
@@ -100,7 +101,7 @@ class HubMcp:
         # What was left out of the tools, as the hub tells of it.
         self._reported: list[tuple[str, str]] = []
         self.server = _server(self, clients.hub.name)
-        self.sessions = Sessions(self.server)
+        self.sessions = Sessions(self.server, clients.max_message_bytes)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -160,7 +161,9 @@ class HubMcp:
             raise MCPError(INVALID_PARAMS, f"no tool '{params.name[:200]}'. {advice}".rstrip(". "))
         if params.request_state is not None:
             return await self._calls.resume(ctx, params.request_state, params.input_responses)
-        return await self._calls.call(ctx, tool, params.arguments or {}, facts)
+        arguments = params.arguments or {}
+        source = Source(facts.text, ("params", "arguments")) if facts.text and arguments else None
+        return await self._calls.call(ctx, tool, arguments, facts, source)
 
     async def list_resources(
         self, ctx: Ctx, params: PaginatedRequestParams | None

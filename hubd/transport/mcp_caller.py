@@ -19,8 +19,6 @@ log = logging.getLogger("hubd.transport")
 
 # Clients give up on a call that says nothing; the shortest patience known is a minute.
 HEARTBEAT_SECONDS: Final = 10.0
-# A method that never waits lets others run after this many events.
-BURST: Final = 50
 
 Ctx = ServerRequestContext[Any, Any]
 
@@ -58,8 +56,6 @@ class Caller:
             self.collected.add(item.content)
             content, content_type = item.content, item.content_type
             self._note(lambda: one_line(content, content_type))
-            if self.collected.count % BURST == 0:
-                await asyncio.sleep(0)
         elif isinstance(item, Progress):
             message = item.message
             self._note(lambda: printable(message[:MAX_MESSAGE]), item.percentage)

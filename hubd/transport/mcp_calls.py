@@ -27,6 +27,7 @@ from pydantic import ValidationError
 
 from hubd.errors import HubError, Overloaded, Unavailable
 from hubd.plexus.dispatch import Call
+from hubd.plexus.large import Source
 from hubd.transport.clients import Clients
 from hubd.transport.mcp_caller import Caller, Ctx, Reporter, facts_of
 from hubd.transport.mcp_facts import Facts
@@ -96,13 +97,18 @@ class ToolCalls:
         self._asking: set[asyncio.Task[None]] = set()
 
     async def call(
-        self, ctx: Ctx, tool: HubTool, arguments: Mapping[str, Any], facts: Facts
+        self,
+        ctx: Ctx,
+        tool: HubTool,
+        arguments: Mapping[str, Any],
+        facts: Facts,
+        source: Source | None = None,
     ) -> ToolAnswer:
         """Call a method. Cancelling this cancels the method."""
         # A lone text block cannot say where the rest is.
         collected = Collected(None, MAX_RESULT_BYTES) if tool.text_only else Collected(self._spool)
         caller = Caller(facts, collected, _unanswerable(ctx))
-        running = self._start(tool.path, arguments, caller)
+        running = self._start(tool.path, arguments, caller, source)
         if running is None:
             return tool_result(collected)
         return await self._follow(ctx, _Run(tool, caller, running))
@@ -122,9 +128,15 @@ class ToolCalls:
         caller.taken()
         return caller.collected
 
-    def _start(self, path: str, arguments: Mapping[str, Any], caller: Caller) -> RunningCall | None:
+    def _start(
+        self,
+        path: str,
+        arguments: Mapping[str, Any],
+        caller: Caller,
+        source: Source | None = None,
+    ) -> RunningCall | None:
         """Start a call, or fail it at once."""
-        call = Call(self._clients.hub, path, arguments, caller)
+        call = Call(self._clients.hub, path, arguments, caller, source)
         refusal: HubError | None = None
         if self._clients.closing:
             refusal = Unavailable("the daemon is stopping")

@@ -5,6 +5,7 @@ Nothing of the SDK: both framings need it before that is there.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from time import monotonic
 
 from hubd.errors import InvalidParams
 from hubd.plexus.hub import Hub, did_you_mean
@@ -27,6 +28,8 @@ class Facts:
     profile: frozenset[str] | None = None
     # Of the answer to the request that these facts came with.
     delivery: Delivery = field(default_factory=Delivery, compare=False)
+    # The text of the request that is answered, if it is large; else empty.
+    text: bytes = field(default=b"", repr=False)
 
     def allows(self, namespace: str, method: str = "") -> bool:
         """Whether it may use a method; without one, whatever else the plugin there offers.
@@ -40,6 +43,21 @@ class Facts:
     def of_the_hub(cls) -> "Facts":
         """For what the hub does by itself."""
         return cls(Client(), Context())
+
+
+class Activity:
+    """Whether a client over stdio waits for answers, and since when it does not."""
+
+    def __init__(self) -> None:
+        self.idle_since = monotonic()
+        self.is_busy = False
+        # Set when it is closed to make room for another client.
+        self.is_evicted = False
+
+    def note(self, *, is_busy: bool) -> None:
+        """Note that the client waits for answers, or has them all."""
+        self.is_busy = is_busy
+        self.idle_since = monotonic()
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
-from pydantic_core import from_json
-
 from hubd.errors import InvalidParams, Unavailable
+from hubd.plexus.large import parse, pause
 from hubd.transport.gate import Gate, Refusal
 from hubd.transport.mcp_delivery import CONNECTION, Delivery, Flushable
 from hubd.transport.mcp_facts import FACTS, SESSION_HEADER, Facts, check_profile, read_profile
 from hubd.transport.mcp_lazy import LazyMcp
 from hubd.wire import jsonrpc
 from hubd.wire.context import Client, Context
+from hubd.wire.limits import LARGE_BYTES, MCP_COUNTS, MESSAGE_SECONDS
 
 if TYPE_CHECKING:
     from hubd.transport.mcp_web import WebServer
@@ -32,11 +32,10 @@ log = logging.getLogger("hubd.transport")
 logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
 PATH: Final = "/mcp"
-# One message of a client, and how long it may take to send it.
-MAX_BODY_BYTES: Final = 4 * 1024 * 1024
-BODY_SECONDS: Final = 60.0
 # What the result of a request has in a stream of messages, and no notification has.
 RESULT: Final = b'"result":'
+# How long a client may take to send one message.
+BODY_SECONDS: Final = MESSAGE_SECONDS
 # At the end: how long answers to calls that were just ended may take to be written.
 ANSWER_SECONDS: Final = 0.3
 # What the end of the web server takes, when clients do not read.
@@ -110,20 +109,26 @@ class _App:
         if refusal is not None:
             await _refuse(refusal, send)
             return
-        body = await _read_body(receive)
+        body = await self._read_body(receive, headers)
         if isinstance(body, Refusal):
             await _refuse(body, send)
+        elif isinstance(body, jsonrpc.Malformed):
+            await _refuse_message(body, send)
         elif body is None:
             return
-        elif scope["method"] == "POST" and (problem := _not_json(body)):
-            await _refuse_message(jsonrpc.PARSE_ERROR, f"this is no JSON: {problem}", send)
+        elif scope["method"] == "POST" and (problem := _problem(body)):
+            await _refuse_message(problem, send)
         else:
             try:
-                facts = scope[FACTS] = self._facts(headers, scope["query_string"])
+                facts = self._facts(headers, scope["query_string"])
+                large = body if len(body) > LARGE_BYTES else b""
+                facts = scope[FACTS] = replace(facts, text=large)
+                if large:
+                    await pause()
                 server = await self._lazy.server()
             except InvalidParams as error:
                 reason = f"{error.message}. {error.suggestion}"
-                await _refuse_message(jsonrpc.INVALID_REQUEST, reason, send)
+                await _refuse_message(jsonrpc.Malformed(jsonrpc.INVALID_REQUEST, reason), send)
                 return
             except Unavailable as error:
                 await _refuse(Refusal(503, error.message), send)
@@ -149,9 +154,30 @@ class _App:
         if lengths and headers.get_all("Transfer-Encoding"):
             # Two opinions on where it ends; whoever stands between us may hold the other one.
             return Refusal(400, "send Content-Length or Transfer-Encoding, not both")
-        if lengths and int(lengths[0]) > MAX_BODY_BYTES:
-            return TOO_LARGE
         return None
+
+    async def _read_body(
+        self, receive: Receive, headers: "_Headers"
+    ) -> bytes | Refusal | jsonrpc.TooLarge | None:
+        """The whole body, or why it is refused; None when the client is gone before it came."""
+        limit = self._lazy.clients.max_message_bytes
+        lengths = headers.get_all("Content-Length")
+        if lengths and int(lengths[0]) > limit:
+            return jsonrpc.TooLarge.in_bytes(limit)
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    body += message.get("body", b"")
+                    if len(body) > limit:
+                        return jsonrpc.TooLarge.in_bytes(limit)
+                    if not message.get("more_body", False):
+                        return bytes(body)
+        except TimeoutError:
+            return Refusal(408, f"the request did not come to its end within {BODY_SECONDS:g} s")
 
     def _facts(self, headers: "_Headers", query: bytes) -> Facts:
         tokens = headers.get_all(SESSION_HEADER)
@@ -176,37 +202,18 @@ class _Headers:
         return [value.decode("latin-1") for name, value in self._pairs if name.lower() == wanted]
 
 
-TOO_LARGE: Final = Refusal(413, f"a message may not be longer than {MAX_BODY_BYTES} bytes")
-
-
-async def _read_body(receive: Receive) -> bytes | Refusal | None:
-    """The whole body; None when the client is gone before it came."""
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return None
-                body += message.get("body", b"")
-                if len(body) > MAX_BODY_BYTES:
-                    return TOO_LARGE
-                if not message.get("more_body", False):
-                    return bytes(body)
-    except TimeoutError:
-        return Refusal(408, f"the request did not come to its end within {BODY_SECONDS:g} s")
-
-
-def _not_json(body: bytes) -> str | None:
+def _problem(body: bytes) -> jsonrpc.Malformed | None:
     """Why no method could take what is in a body; None if it is JSON as every client reads it.
 
     The SDK's own reading of newer requests lets through what fails only where it is used: UTF-16,
     lone surrogates, NaN, a thousand levels.
     """
     try:
-        from_json(body, allow_inf_nan=False, cache_strings=False)
+        parse(body, MCP_COUNTS)
+    except jsonrpc.TooLarge as error:
+        return error
     except ValueError as error:
-        return str(error)
+        return jsonrpc.Malformed(jsonrpc.PARSE_ERROR, f"this is no JSON: {error}")
     return None
 
 
@@ -260,10 +267,10 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
     await _send(refusal.status, f"{refusal.message}\n".encode(), headers, send)
 
 
-async def _refuse_message(code: int, reason: str, send: Send) -> None:
-    """The same for a request that was read to its end, in the words of the protocol."""
-    body = jsonrpc.failure(None, code, reason)
-    await _send(400, body, [(b"content-type", b"application/json")], send)
+async def _refuse_message(error: jsonrpc.Malformed, send: Send) -> None:
+    """The same for a message, in the words of the protocol."""
+    status = 413 if isinstance(error, jsonrpc.TooLarge) else 400
+    await _send(status, error.frame, [(b"content-type", b"application/json")], send)
 
 
 async def _send(status: int, body: bytes, headers: list[tuple[bytes, bytes]], send: Send) -> None:

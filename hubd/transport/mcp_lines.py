@@ -24,9 +24,12 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
+from hubd.plexus.large import collection_paused
 from hubd.transport.mcp_delivery import Delivery
-from hubd.transport.mcp_facts import Facts
+from hubd.transport.mcp_facts import Activity, Facts
 from hubd.wire.bridge import END
+from hubd.wire.jsonrpc import Incomplete, TooLarge
+from hubd.wire.limits import LARGE_BYTES, MCP_COUNTS, excess
 
 log = logging.getLogger("hubd.transport")
 
@@ -40,29 +43,83 @@ _CHUNK: Final = 64 * 1024
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
 
-class _TooLong(Exception):
-    """A line was longer than the reader's limit. It was skipped."""
+class Lines:
+    """The lines of one client, each within the limits of a message."""
+
+    def __init__(self, reader: asyncio.StreamReader, max_bytes: int, seconds: float) -> None:
+        self._reader = reader
+        self._max_bytes = max_bytes
+        self._seconds = seconds
+        # What has come and is not a whole line yet.
+        self._partial = bytearray()
+
+    async def next(self) -> bytes:
+        """Return the next line that is not empty; nothing if the client has closed.
+
+        Raises:
+            TooLarge: The line exceeds a limit. It was skipped.
+            Incomplete: The line did not end in time.
+        """
+        while True:
+            line = await self._next()
+            if (reason := excess(line, MCP_COUNTS)) is not None:
+                raise TooLarge(reason)
+            if not line or line.strip():
+                return line.strip()
+
+    async def discard(self) -> None:
+        """Read to the end."""
+        while await self._reader.read(_CHUNK):
+            pass
+
+    async def _next(self) -> bytes:
+        """Return the next line with its end."""
+        searched, deadline, is_too_long = 0, None, False
+        while (end := self._partial.find(b"\n", searched)) < 0:
+            if len(self._partial) > self._max_bytes:
+                is_too_long = True
+                self._partial.clear()
+            searched = len(self._partial)
+            if deadline is None and (self._partial or is_too_long):
+                deadline = asyncio.get_running_loop().time() + self._seconds
+            try:
+                async with asyncio.timeout_at(deadline):
+                    data = await self._reader.read(_CHUNK)
+            except TimeoutError:
+                raise Incomplete(self._seconds) from None
+            if not data:
+                end = len(self._partial) - 1
+                break
+            self._partial += data
+        line = bytes(self._partial[: end + 1])
+        del self._partial[: end + 1]
+        if is_too_long or len(line) > self._max_bytes + 1:
+            raise TooLarge.in_bytes(self._max_bytes)
+        return line
 
 
 async def serve_lines(
     server: Server[Any],
     facts: Facts,
-    reader: asyncio.StreamReader,
+    lines: Lines,
     writer: asyncio.StreamWriter,
-    max_bytes: int,
+    activity: Activity,
 ) -> None:
     """Serve one client until it hangs up, or has said all and got its answers.
 
     Args:
         server: Answers.
         facts: What is known of the client.
-        reader: Its lines; its limit is `max_bytes`.
+        lines: Its messages.
         writer: Where the answers go.
-        max_bytes: What a line may have.
+        activity: Is told when the client waits for answers.
+
+    Raises:
+        Incomplete: A message did not end in time. The caller tells the client and closes.
     """
     inbound, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     answers, outbound = anyio.create_memory_object_stream[SessionMessage](0)
-    client = _Client(facts, reader, writer, max_bytes)
+    client = _Client(facts, lines, writer, activity)
     # An answer counts as sent when the kernel has taken all of it: then `drain` returns.
     writer.transport.set_write_buffer_limits(high=0)
     try:
@@ -72,6 +129,8 @@ async def serve_lines(
             tasks.start_soon(client.give, outbound)
             await server.run(messages, answers, server.create_initialization_options())
             client.taking.cancel()
+        if client.refusal is not None:
+            raise client.refusal
         if client.has_ended:
             writer.write(END)
     except* (ConnectionError, anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -84,20 +143,18 @@ class _Client:
     """What is open between the client and the server."""
 
     def __init__(
-        self,
-        facts: Facts,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        max_bytes: int,
+        self, facts: Facts, lines: Lines, writer: asyncio.StreamWriter, activity: Activity
     ) -> None:
         # Said all it had to say, and still wants what it is owed.
         self.has_ended = False
+        # Set when a message did not end in time; nothing is read after it.
+        self.refusal: Incomplete | None = None
         # Cancelled when the server takes nothing more.
         self.taking = anyio.CancelScope()
         self._facts = facts
-        self._reader = reader
+        self._lines = lines
         self._writer = writer
-        self._max_bytes = max_bytes
+        self._activity = activity
         # Answers to come, by the ids of the requests; a client may use one twice.
         self._owed: Counter[RequestId] = Counter()
         # Whether those answers were written; of several with one id in the order they came.
@@ -126,7 +183,7 @@ class _Client:
             except ValueError:
                 await answers.send(_refusal(line))
             else:
-                await inbound.send(SessionMessage(message, self._expect(message)))
+                await inbound.send(SessionMessage(message, self._expect(message, line)))
 
     async def give(self, outbound: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Write every answer."""
@@ -145,25 +202,26 @@ class _Client:
         self._deliveries.clear()
 
     async def _next(self, answers: MemoryObjectSendStream[SessionMessage]) -> bytes:
-        """The next line that is not empty; nothing when the client has hung up."""
+        """Return the next line that may be parsed; nothing if no other will come."""
         while True:
             try:
-                line = await _read_line(self._reader)
-            except _TooLong:
-                reason = f"a message may not be longer than {self._max_bytes} bytes"
-                await answers.send(_error(None, INVALID_REQUEST, reason))
-                continue
-            if not line or line.strip():
-                return line.strip()
+                return await self._lines.next()
+            except TooLarge as error:
+                await answers.send(_error(None, error.code, error.message))
+            except Incomplete as error:
+                self.refusal = error
+                return b""
 
-    def _expect(self, message: JSONRPCMessage) -> ServerMessageMetadata:
-        facts = replace(self._facts, delivery=Delivery())
+    def _expect(self, message: JSONRPCMessage, line: bytes) -> ServerMessageMetadata:
+        text = line if len(line) > LARGE_BYTES else b""
+        facts = replace(self._facts, text=text, delivery=Delivery())
         metadata = ServerMessageMetadata(request_context=facts)
         if isinstance(message, JSONRPCRequest) and message.method not in _ENDLESS:
             request_id = message.id
             self._owed[request_id] += 1
             self._deliveries[request_id].append(facts.delivery)
             self._settled.clear()
+            self._activity.note(is_busy=True)
 
             async def unanswered() -> None:
                 self._settle(request_id, sent=False)
@@ -182,13 +240,13 @@ class _Client:
         self._owed += Counter()  # forgets those that are zero
         if not self._owed:
             self._settled.set()
+            self._activity.note(is_busy=False)
 
     async def _drain(self) -> None:
         """Wait until everything is answered, or nobody is there for it."""
 
         async def hung_up() -> None:
-            while await self._reader.read(_CHUNK):
-                pass
+            await self._lines.discard()
             tasks.cancel_scope.cancel()
 
         with anyio.move_on_after(DRAIN_SECONDS):
@@ -198,40 +256,14 @@ class _Client:
                 tasks.cancel_scope.cancel()
 
 
-async def _read_line(reader: asyncio.StreamReader) -> bytes:
-    """The next line with its end; nothing when there is no more.
-
-    Raises:
-        _TooLong: It was longer than any may be.
-    """
-    try:
-        return await reader.readuntil(b"\n")
-    except asyncio.IncompleteReadError as error:
-        return error.partial
-    except asyncio.LimitOverrunError as error:
-        await _skip_line(reader, error.consumed)
-        raise _TooLong from None
-
-
-async def _skip_line(reader: asyncio.StreamReader, seen: int) -> None:
-    while seen:
-        await reader.readexactly(seen)
-        seen = 0
-        try:
-            await reader.readuntil(b"\n")
-        except asyncio.LimitOverrunError as error:
-            seen = error.consumed
-        except asyncio.IncompleteReadError:
-            pass  # the next read finds the end
-
-
 def _message(line: bytes) -> JSONRPCMessage:
     """The message in a line.
 
     Raises:
         ValueError: It is none.
     """
-    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    with collection_paused():
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     # To the SDK a request whose id is none is a notification, and its client would wait for ever.
     if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in json.loads(line):
         raise ValueError("an id is a text or a whole number")

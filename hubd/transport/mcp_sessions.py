@@ -19,8 +19,8 @@ MAX_SESSIONS: Final = 512
 class Sessions(StreamableHTTPSessionManager):
     """The SDK's sessions of the older protocol; silence locks nobody out."""
 
-    def __init__(self, server: Server[Any]) -> None:
-        super().__init__(server, max_sessions=MAX_SESSIONS)
+    def __init__(self, server: Server[Any], max_message_bytes: int) -> None:
+        super().__init__(server, max_sessions=MAX_SESSIONS, max_request_body_size=max_message_bytes)
 
     def _admit_session(
         self, requestor: AuthorizationContext | None

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from hubd.errors import HubError, Internal, Overloaded
-from hubd.transport.mcp_facts import Facts, check_profile, read_profile
+from hubd.errors import HubError, Internal, InvalidParams, Overloaded
+from hubd.transport.mcp_facts import Activity, Facts, check_profile, read_profile
 from hubd.transport.mcp_lazy import LazyMcp
 from hubd.transport.unix import UnixListener
 from hubd.wire import jsonrpc
@@ -22,14 +22,13 @@ from hubd.wire.context import Client, read_context
 
 log = logging.getLogger("hubd.transport")
 
-# One message of a client.
-MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 # The bridge is ours and says hello at once.
 HELLO_SECONDS: Final = 10.0
 # A client speaks first, and at once; its first request is what a refusal is an answer to.
 FIRST_SECONDS: Final = 2.0
 # Far more agents than one user runs.
-MAX_BRIDGES: Final = 256
+MAX_BRIDGES: Final = 512
+EVICTED: Final = "closed to make room: of {} MCP clients over stdio, this one was idle for longest"
 # How long bridges may take to be told that the daemon stops.
 STOP_SECONDS: Final = 1.0
 
@@ -37,23 +36,27 @@ STOP_SECONDS: Final = 1.0
 @asynccontextmanager
 async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[UnixListener]:
     """Accept bridges on a socket that only this user can open."""
-    bridges: set[asyncio.Task[None]] = set()
+    bridges: dict[asyncio.Task[None], Activity] = {}
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        bridges.add(task)
+        crowded = len(bridges) >= MAX_BRIDGES and not _make_room(bridges)
+        activity = bridges[task] = Activity()
         try:
-            await _attend(lazy, reader, writer, crowded=len(bridges) > MAX_BRIDGES)
+            await _attend(lazy, reader, writer, activity, crowded=crowded)
         except asyncio.CancelledError:
-            pass  # the daemon stops; of a task that ends as cancelled asyncio would complain
+            # The daemon stops, or another client needs the room. asyncio would complain of a task
+            # that ends as cancelled.
+            if activity.is_evicted:
+                _refuse(writer, Overloaded(EVICTED.format(MAX_BRIDGES)), None)
         finally:
-            bridges.discard(task)
+            bridges.pop(task, None)
             writer.close()
 
+    limit = lazy.clients.max_message_bytes
     listener = UnixListener(
-        path,
-        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=MAX_LINE_BYTES), accept),
+        path, lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=limit), accept)
     )
     listener.open()
     try:
@@ -66,10 +69,27 @@ async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[UnixListen
             await asyncio.wait(bridges, timeout=STOP_SECONDS)
 
 
+def _make_room(bridges: dict[asyncio.Task[None], Activity]) -> bool:
+    """Close the longest-idle connection without a running request; returns whether there is one."""
+    idle = [task for task, activity in bridges.items() if not activity.is_busy]
+    if not idle:
+        return False
+    longest_idle = min(idle, key=lambda task: bridges[task].idle_since)
+    bridges.pop(longest_idle).is_evicted = True
+    longest_idle.cancel()
+    log.warning("closed the longest-idle of %d MCP clients over stdio", MAX_BRIDGES)
+    return True
+
+
 async def _attend(
-    lazy: LazyMcp, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, crowded: bool
+    lazy: LazyMcp,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    activity: Activity,
+    *,
+    crowded: bool,
 ) -> None:
-    """Serve one client, or say why not."""
+    """Serve one client, or tell it why not."""
     hello = await _read_object(reader, HELLO_SECONDS)
     if hello is None:
         log.warning("somebody who is no bridge of ours knocked at the socket of MCP")
@@ -77,8 +97,12 @@ async def _attend(
         return
     try:
         if crowded:
-            raise Overloaded(f"{MAX_BRIDGES} MCP clients are connected over stdio already")
-        await _serve(lazy, _facts(lazy, hello), reader, writer)
+            raise Overloaded(f"all {MAX_BRIDGES} MCP clients over stdio have a running request")
+        await _serve(lazy, _facts(lazy, hello), reader, writer, activity)
+    except jsonrpc.Incomplete as error:
+        log.warning("closed an MCP bridge: %s", error.message)
+        told = {"code": InvalidParams.code, "message": error.message, "suggestion": ""}
+        writer.write(error.frame + b"\n" + REFUSED + jsonrpc.dump(told))
     except HubError as error:
         log.warning("refused an MCP bridge: %s", error.message)
         first = await _read_object(reader, FIRST_SECONDS)
@@ -103,12 +127,14 @@ async def _serve(
     facts: Facts,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
+    activity: Activity,
 ) -> None:
     server = await lazy.server()
     # Not before there is a client: it imports the SDK.
-    from hubd.transport.mcp_lines import serve_lines
+    from hubd.transport.mcp_lines import Lines, serve_lines
 
-    await serve_lines(server.server, facts, reader, writer, MAX_LINE_BYTES)
+    incoming = Lines(reader, lazy.clients.max_message_bytes, lazy.clients.message_seconds)
+    await serve_lines(server.server, facts, incoming, writer, activity)
 
 
 def _facts(lazy: LazyMcp, hello: dict[str, Any]) -> Facts:

@@ -38,19 +38,17 @@ class WebServer:
     """Answers on one socket."""
 
     def __init__(self, app: Any) -> None:
+        self._state = _State()
         self._config = Config(
-            app,
+            _Limited(app, self._state),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             h11_max_incomplete_event_size=MAX_HEAD_BYTES,
-            # Beyond it even the newest connection, for which room was made, is turned away.
-            limit_concurrency=MAX_CONNECTIONS + 1,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
         self._config.load()
-        self._state = _State()
         self._acceptor: Acceptor | None = None
 
     async def start(self, listener: socket.socket) -> None:
@@ -101,6 +99,28 @@ class _State(ServerState):
         super().__init__()
         # Connections on which no request is being answered, the longest so first.
         self.waiting: dict[_Connection, None] = {}
+
+
+class _Limited:
+    """The application, for as many connections as there may be. Each has a request then."""
+
+    def __init__(self, app: Any, state: _State) -> None:
+        self._app = app
+        self._state = state
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request, or tell the client why not."""
+        if len(self._state.connections) <= MAX_CONNECTIONS:
+            await self._app(scope, receive, send)
+            return
+        body = f"all {MAX_CONNECTIONS} connections have a running request; try again later\n"
+        headers = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        ]
+        await send({"type": "http.response.start", "status": 503, "headers": headers})
+        await send({"type": "http.response.body", "body": body.encode()})
 
 
 class _Connection(H11Protocol):

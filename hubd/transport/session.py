@@ -4,12 +4,12 @@ Keeps track of subscription ids; knows neither sockets nor tasks, so the Unix so
 WebSocket share it and tests need neither.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pydantic_core import from_json
-
+from hubd.plexus.large import Source, parse
 from hubd.wire import jsonrpc
-from hubd.wire.jsonrpc import INVALID_PARAMS, PARSE_ERROR, Malformed, Request
+from hubd.wire.jsonrpc import INVALID_PARAMS, PARSE_ERROR, Malformed, Request, TooLarge
+from hubd.wire.limits import LARGE_BYTES
 
 
 class Reply(NamedTuple):
@@ -26,6 +26,8 @@ class Start(NamedTuple):
     params: dict[str, Any]
     context: object
     reply: bytes
+    # Where the params of a large message are in it; None for any other.
+    source: Source | None = None
 
 
 class Cancel(NamedTuple):
@@ -43,6 +45,9 @@ class Answer(NamedTuple):
     request: Request
 
 
+# The params of `{root}.call`, in the order of an array.
+_CALL_PARAMS: Final = ("method", "params", "context")
+
 Action = Reply | Start | Cancel | Answer
 
 
@@ -54,39 +59,44 @@ class Session:
         # The id of the newest subscription; they count up and are never used twice.
         self._last = 0
 
-    def receive(self, message: str | bytes) -> Action | None:
-        """What one message asks for; None for a notification that needs nothing done."""
+    def receive(self, message: bytes) -> Action | None:
+        """What one message asks for; None for a notification that needs nothing done.
+
+        Raises:
+            TooLarge: The message exceeds a limit. The connection must be closed.
+        """
         try:
             return self._read(message)
+        except TooLarge:
+            raise
         except Malformed as error:
-            return Reply(jsonrpc.failure(error.request_id, error.code, error.message))
+            return Reply(error.frame)
 
-    def _read(self, message: str | bytes) -> Action | None:
+    def _read(self, message: bytes) -> Action | None:
         try:
-            # Refuses nesting deeper than 200, lone surrogates and NaN.
-            parsed = from_json(message, allow_inf_nan=False, cache_strings="keys")
+            parsed = parse(message)
         except ValueError as error:
             raise Malformed(PARSE_ERROR, f"not JSON: {error}") from None
         request = jsonrpc.read_request(parsed)
         try:
-            return self._act(request)
+            return self._act(request, message)
         except Malformed:
             if request.wants_reply:
                 raise
             return None  # a notification is never answered
 
-    def _act(self, request: Request) -> Action | None:
+    def _act(self, request: Request, message: bytes) -> Action | None:
         if request.method == f"{self._root}.respond":
             return _answer(request)
         if request.method == f"{self._root}.cancel":
             return _cancel(request)
         # Nobody could be told the subscription of a call that wants no reply.
-        return self._start(request) if request.wants_reply else None
+        return self._start(request, message) if request.wants_reply else None
 
-    def _start(self, request: Request) -> Start:
+    def _start(self, request: Request, message: bytes) -> Start:
         context: object = None
         if request.method == f"{self._root}.call":
-            params = dict(request.named_params(("method", "params", "context")))
+            params = dict(request.named_params(_CALL_PARAMS))
             context = params.pop("context", None)
         elif request.method == f"{self._root}.schema":
             params = request.named_params(("method",))
@@ -94,7 +104,17 @@ class Session:
             params = request.named_params(())
         self._last += 1
         reply = jsonrpc.success(request.id, self._last)
-        return Start(self._last, request.method, params, context, reply)
+        source = _source(request, message) if len(message) > LARGE_BYTES else None
+        return Start(self._last, request.method, params, context, reply, source)
+
+
+def _source(request: Request, message: bytes) -> Source | None:
+    """Return where the params are in a message; None if they are empty."""
+    if isinstance(request.params, dict):
+        return Source(message, ("params",)) if request.params else None
+    if not request.params:
+        return None
+    return Source(message, ("params",), _CALL_PARAMS, len(request.params))
 
 
 def _answer(request: Request) -> Answer:

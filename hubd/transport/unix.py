@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from hubd.errors import HubError
 from hubd.transport.acceptor import Acceptor
 from hubd.transport.clients import MAX_CLIENTS, Clients
 from hubd.transport.connection import Connection
+from hubd.transport.deadline import Deadline
 from hubd.transport.outbox import Outbox
 from hubd.wire import jsonrpc
 from hubd.wire.context import Client
-from hubd.wire.defaults import MAX_MESSAGE_BYTES
 
 
 class UnixListener:
@@ -91,16 +92,19 @@ class _LineProtocol(asyncio.Protocol):
         self._connection: Connection | None = None
         # The beginning of a line whose end has not come yet.
         self._partial = bytearray()
+        self._max_bytes = clients.max_message_bytes
+        self._deadline = Deadline(clients.message_seconds, self._refuse)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._outbox = Outbox(transport, _as_line)
-        self._connection = self._clients.connect(
-            self, self._outbox, Client("unix"), trusts_context=True
-        )
-        if self._connection is None:
-            transport.abort()
+        try:
+            self._connection = self._clients.connect(
+                self, self._outbox, Client("unix"), trusts_context=True
+            )
+        except HubError as error:
+            self.evict(error.message)
 
     def data_received(self, data: bytes) -> None:
         *ends, rest = data.split(b"\n")
@@ -109,9 +113,13 @@ class _LineProtocol(asyncio.Protocol):
             line = bytes(self._partial)
             self._partial.clear()
             self._take(line)
+        if self._connection is None:
+            return
         self._partial += rest
-        if len(self._partial) > MAX_MESSAGE_BYTES:
-            self._refuse_size()
+        if len(self._partial) > self._max_bytes:
+            self._refuse(jsonrpc.TooLarge.in_bytes(self._max_bytes))
+        else:
+            self._deadline.note(is_unfinished=bool(self._partial), is_new=bool(ends))
 
     def pause_writing(self) -> None:
         assert self._outbox is not None
@@ -123,6 +131,7 @@ class _LineProtocol(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         assert self._outbox is not None
+        self._deadline.stop()
         self._outbox.close()
         self._clients.disconnect(self)
 
@@ -133,23 +142,28 @@ class _LineProtocol(asyncio.Protocol):
         self._outbox.flush()
         self._transport.close()
 
-    def _take(self, line: bytes) -> None:
-        if len(line) > MAX_MESSAGE_BYTES:
-            self._refuse_size()
-        elif self._connection is not None and line.strip():
-            self._connection.receive(line)
+    def evict(self, reason: str) -> None:
+        """Close to make room; the client is told the reason."""
+        self._refuse(jsonrpc.Malformed(jsonrpc.OVERLOADED, reason))
 
-    def _refuse_size(self) -> None:
+    def _take(self, line: bytes) -> None:
+        if self._connection is None:
+            return
+        try:
+            if len(line) > self._max_bytes:
+                raise jsonrpc.TooLarge.in_bytes(self._max_bytes)
+            if line.strip():
+                self._connection.receive(line)
+        except jsonrpc.TooLarge as error:
+            self._refuse(error)
+
+    def _refuse(self, error: jsonrpc.Malformed) -> None:
+        """Answer with an error and close. Anything else that the client sends is dropped."""
         assert self._outbox is not None
         self._connection = None
         self._partial.clear()
-        self._outbox.write(
-            jsonrpc.failure(
-                None,
-                jsonrpc.INVALID_REQUEST,
-                f"a message may not be longer than {MAX_MESSAGE_BYTES} bytes",
-            )
-        )
+        self._deadline.stop()
+        self._outbox.write(error.frame)
         self.hang_up()
 
 

@@ -18,14 +18,16 @@ from websockets.http11 import Request
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
+from hubd.errors import HubError
 from hubd.transport.acceptor import Acceptor
 from hubd.transport.clients import Clients
 from hubd.transport.connection import Connection
+from hubd.transport.deadline import Deadline
 from hubd.transport.frames import Splitter, text_frame
 from hubd.transport.gate import Gate
 from hubd.transport.outbox import Outbox
 from hubd.wire.context import Client
-from hubd.wire.defaults import MAX_MESSAGE_BYTES
+from hubd.wire.jsonrpc import Malformed, TooLarge
 
 # A peer that has not finished its opening handshake by then is gone or hostile.
 HANDSHAKE_SECONDS: Final = 10.0
@@ -55,7 +57,8 @@ class _WebSocket(asyncio.Protocol):
     def __init__(self, clients: Clients, gate: Gate) -> None:
         self._clients = clients
         self._gate = gate
-        self._protocol = ServerProtocol(max_size=MAX_MESSAGE_BYTES, logger=_quiet)
+        # The size is checked here: the protocol would close without an answer.
+        self._protocol = ServerProtocol(max_size=None, logger=_quiet)
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         # Set once the handshake is done and the gate has agreed.
@@ -66,6 +69,12 @@ class _WebSocket(asyncio.Protocol):
         self._splitter: Splitter | None = None
         # The fragments of a message whose last has not come yet.
         self._fragments: list[bytes] = []
+        self._fragments_bytes = 0
+        self._max_bytes = clients.max_message_bytes
+        # Set while bytes are taken, once one of them ended a message.
+        self._has_finished_message = False
+        self._message_deadline = Deadline(clients.message_seconds, self._refuse)
+        # Set until the handshake is done.
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -78,13 +87,28 @@ class _WebSocket(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._splitter is None:
             data = self._shake_hands(data)
-        pieces = ((data, False),) if self._splitter is None else self._splitter.split(data)
-        for piece, is_message in pieces:
-            if not is_message:
-                self._protocol.receive_data(piece)
-                self._act()
-            elif self._connection is not None and self._protocol.state is OPEN:
-                self._connection.receive(piece)
+        if self._splitter is None:
+            self._protocol.receive_data(data)
+            self._act()
+            return
+        self._has_finished_message = False
+        try:
+            for piece, is_message in self._splitter.split(data):
+                self._take_piece(piece, is_message=is_message)
+        except TooLarge as error:
+            self._refuse(error)
+        else:
+            self._message_deadline.note(
+                is_unfinished=self._splitter.is_unfinished, is_new=self._has_finished_message
+            )
+
+    def _take_piece(self, piece: bytes, *, is_message: bool) -> None:
+        if not is_message:
+            self._protocol.receive_data(piece)
+            self._act()
+        elif self._connection is not None and self._protocol.state is OPEN:
+            self._has_finished_message = True
+            self._connection.receive(piece)
 
     def eof_received(self) -> None:
         self._protocol.receive_eof()
@@ -102,12 +126,31 @@ class _WebSocket(asyncio.Protocol):
         assert self._outbox is not None
         if self._deadline is not None:
             self._deadline.cancel()
+        self._message_deadline.stop()
         self._outbox.close()
         self._clients.disconnect(self)
 
     def hang_up(self) -> None:
         """Send what is queued, say that we are going, and close."""
         self._close(CloseCode.GOING_AWAY, "the daemon is stopping")
+
+    def evict(self, reason: str) -> None:
+        """Close to make room; the client is told the reason."""
+        self._connection = None
+        self._close(CloseCode.TRY_AGAIN_LATER, reason)
+
+    def _refuse(self, error: Malformed) -> None:
+        """Answer with an error and close. Anything else that the client sends is dropped."""
+        assert self._outbox is not None
+        if self._connection is None:
+            return
+        self._connection = None
+        self._fragments.clear()
+        self._message_deadline.stop()
+        self._outbox.write(error.frame)
+        is_large = isinstance(error, TooLarge)
+        code = CloseCode.MESSAGE_TOO_BIG if is_large else CloseCode.POLICY_VIOLATION
+        self._close(code, error.message)
 
     def _shake_hands(self, data: bytes) -> bytes:
         """Hand the request to the protocol; returns what came behind it."""
@@ -144,13 +187,14 @@ class _WebSocket(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         assert self._outbox is not None
-        self._connection = self._clients.connect(
-            self, self._outbox, Client("websocket"), trusts_context=False
-        )
-        if self._connection is None:
-            self._close(CloseCode.TRY_AGAIN_LATER, "too many clients")
+        try:
+            self._connection = self._clients.connect(
+                self, self._outbox, Client("websocket"), trusts_context=False
+            )
+        except HubError as error:
+            self.evict(error.message)
         else:
-            self._splitter = Splitter()
+            self._splitter = Splitter(self._max_bytes)
 
     def _take(self, frame: Frame, connection: Connection) -> None:
         if frame.opcode is Opcode.BINARY:
@@ -158,13 +202,15 @@ class _WebSocket(asyncio.Protocol):
             return
         if frame.opcode not in (Opcode.TEXT, Opcode.CONT):
             return
-        if frame.opcode is Opcode.TEXT and frame.fin:
-            connection.receive(bytes(frame.data))
-            return
         self._fragments.append(bytes(frame.data))
+        self._fragments_bytes += len(frame.data)
+        if self._fragments_bytes > self._max_bytes:
+            raise TooLarge.in_bytes(self._max_bytes)
         if frame.fin:
             message = b"".join(self._fragments)
             self._fragments.clear()
+            self._fragments_bytes = 0
+            self._has_finished_message = True
             connection.receive(message)
 
     def _enframe(self, frame: bytes) -> bytes:
@@ -177,7 +223,8 @@ class _WebSocket(asyncio.Protocol):
         assert self._outbox is not None
         self._outbox.flush()
         if self._protocol.state is OPEN:
-            self._protocol.send_close(code, reason)
+            # A closing frame has room for 123 bytes.
+            self._protocol.send_close(code, reason.encode()[:123].decode(errors="ignore"))
         self._send_protocol_bytes()
         asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._transport.abort)
 

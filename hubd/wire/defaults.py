@@ -12,10 +12,6 @@ MCP_PORT = 4445
 
 HOME_VARIABLE = "HUBD_HOME"
 
-# What a client sends may not be longer. Leaves room for a text of 10 MB whose
-# every character needs an escape, so that the method can judge it rather than the transport.
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-
 # The shortest limit among the systems we run on (macOS 104, Linux 108), less the final NUL.
 MAX_SOCKET_PATH = 103
 

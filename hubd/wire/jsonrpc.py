@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple, TypeGuard
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602
+# The server itself: it has no room for a connection.
+OVERLOADED: Final = -32000
 
 # What the protocol calls the notification that carries one stream item.
 SUBSCRIPTION: Final = "subscription"
@@ -27,6 +29,30 @@ class Malformed(Exception):
         self.code = code
         self.message = message
         self.request_id = request_id
+
+    @property
+    def frame(self) -> bytes:
+        """The answer to the message."""
+        return failure(self.request_id, self.code, self.message)
+
+
+class TooLarge(Malformed):
+    """A message exceeds a limit. Its connection is closed, because it may not have been read."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(INVALID_REQUEST, f"message too large: {reason}")
+
+    @classmethod
+    def in_bytes(cls, limit: int) -> "TooLarge":
+        """Return the error for a message with too many bytes."""
+        return cls(f"it has more than {limit:,} bytes (setting max_message_mib)")
+
+
+class Incomplete(Malformed):
+    """A message took too long to arrive."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(INVALID_REQUEST, f"the message was not complete after {seconds:g} s")
 
 
 class Request(NamedTuple):

@@ -314,12 +314,12 @@ async def test_half_a_purge_goes_on_after_a_crash(home: Path) -> None:
 # What does not fit
 
 
-async def test_ten_megabytes_of_text_are_refused_and_the_connection_goes_on(
+async def test_seven_megabytes_of_text_are_refused_and_the_connection_goes_on(
     daemon: Daemon,
 ) -> None:
     async with daemon.client() as client:
         tree_id, _ = await plant(client)
-        params = {"tree_id": tree_id, "content": "x" * 10_000_000}
+        params = {"tree_id": tree_id, "content": "x" * 7_000_000}
         items = await client.call("arbor.node_create_text", params)
         assert [item["type"] for item in items] == ["guidance", "error", "done"]
         assert items[1]["code"] == "invalid_params"

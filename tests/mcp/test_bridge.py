@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hubd.wire.bridge import END
+from hubd.wire.bridge import END, REFUSED
 from tests.mcp.bridge_support import (
     INITIALIZE,
     INITIALIZED,
@@ -193,8 +193,8 @@ BROKEN: dict[str, tuple[bytes, Any, int]] = {
     "invalid UTF-8": (b'{"jsonrpc": "2.0", "id": 7, "method": "\xff"}', None, PARSE_ERROR),
     "NUL": (b"\0", None, PARSE_ERROR),
     "NUL in a message": (b'{"jsonrpc": "2.0", "id": 7,\0 "method": "ping"}', None, PARSE_ERROR),
-    "100000 deep": (b"[" * 100_000, None, PARSE_ERROR),
-    "deep and whole": (b"[" * 100_000 + b"]" * 100_000, None, PARSE_ERROR),
+    "100000 deep": (b"[" * 100_000, None, INVALID_REQUEST),
+    "deep and whole": (b"[" * 100_000 + b"]" * 100_000, None, INVALID_REQUEST),
     "deep params": (
         b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": '
         + b"[" * 500
@@ -262,6 +262,22 @@ async def test_a_message_in_pieces_is_one_message(daemon: Daemon) -> None:
         assert [(await client.receive())["id"] for _ in range(2)] == [2, 3]
 
 
+async def test_a_message_that_is_not_complete_in_time_ends_the_connection(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        served.lazy.clients.message_seconds = 0.05
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "hub.mcp"))
+        writer.write(b"{}\n" + lines(INITIALIZE) + lines(request(1, "ping"))[:10])
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            output = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    answers, _, told = output.partition(REFUSED)
+    greeting, refusal = (json.loads(line) for line in answers.splitlines())
+    assert (greeting["id"], refusal["id"]) == (0, None)
+    assert refusal["error"]["message"] == "the message was not complete after 0.05 s"
+    assert json.loads(told)["message"] == refusal["error"]["message"]
+
+
 def test_half_a_message_at_the_end_is_refused(daemon: Daemon) -> None:
     whole = lines(INITIALIZE, INITIALIZED, request(1, "ping"))
     done = piped(daemon.home, whole + lines(request(2, "ping"))[:30])
@@ -272,7 +288,7 @@ def test_half_a_message_at_the_end_is_refused(daemon: Daemon) -> None:
 
 
 def test_a_large_message_is_no_problem(daemon: Daemon) -> None:
-    text = "ä" * 2_000_000
+    text = "ä" * 1_000_000
     messages = (INITIALIZE, INITIALIZED, tool_call(1, "echo.once", message=text))
     answers = read(piped(daemon.home, lines(*messages)).stdout)
     assert not answers[1]["result"]["isError"]

@@ -345,17 +345,33 @@ async def test_a_stranger_who_says_nothing_is_not_waited_for(
         await writer.wait_closed()
 
 
-async def test_too_many_bridges_are_refused_and_told_why(
+async def test_if_every_bridge_has_a_request_the_next_is_refused_and_told_why(
+    tmp_path: Path, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_stdio, "MAX_BRIDGES", 1)
+    async with bridge(tmp_path, command=bare(tmp_path)) as first:
+        await first.greet()
+        await first.send(tool_call(1, "waiting.wait"))
+        await reached(waiting.started)
+        async with bridge(tmp_path, command=bare(tmp_path)) as second:
+            refusal = await second.receive()
+            assert "have a running request" in refusal["error"]["message"]
+            assert await second.status() != 0
+        waiting.go_on.set()
+        assert (await first.receive())["id"] == 1
+
+
+async def test_the_longest_idle_bridge_makes_room_and_is_told_why(
     tmp_path: Path, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp_stdio, "MAX_BRIDGES", 1)
     async with bridge(tmp_path, command=bare(tmp_path)) as first:
         await first.greet()
         async with bridge(tmp_path, command=bare(tmp_path)) as second:
-            refusal = await second.receive()
-            assert "already" in refusal["error"]["message"]
-            assert await second.status() != 0
-        assert (await first.ask(request(1, "ping")))["result"] == {}
+            await second.greet()
+            assert "idle for longest" in (await first.receive())["error"]["message"]
+            assert await first.status() != 0
+            assert (await second.ask(request(1, "ping")))["result"] == {}
 
 
 async def test_a_bridge_that_has_ended_makes_room_for_the_next(

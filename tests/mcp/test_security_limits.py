@@ -309,6 +309,8 @@ async def test_where_everybody_is_at_work_the_next_is_told_to_come_later(
 
             ears = await near.do(lambda _: work())
             assert await near.ask() == 503
+            answer = await near.do(lambda one: one.post(request("tools/list"), LIST))
+            assert b"all 2 connections have a running request" in answer.body
             await near.do(lambda _: ears[0].say("enough"))
             await near.do(lambda _: ears[0].wait_for_end())
             assert await near.ask() == 200

@@ -32,7 +32,7 @@ from tests.mcp.raw import (
 )
 from tests.support import Daemon
 
-LIMIT = 4 * 1024 * 1024
+LIMIT = 8 * 1024 * 1024
 
 
 @pytest.fixture(scope="module")
@@ -130,11 +130,34 @@ def arguments(text: str, name: str = "witness.hear") -> bytes:
     )
 
 
-UNREADABLE = {
+TOO_LARGE = {
     "100000 levels": arguments('{"text":' + "[" * 100_000 + "]" * 100_000 + "}"),
     "900 levels": arguments('{"text":' + "[" * 900 + "]" * 900 + "}"),
     "900 objects": arguments('{"text":' + '{"a":' * 900 + "1" + "}" * 901),
     "100000 levels without an end": b"[" * 100_000,
+    "too many arrays": arguments('{"text":[' + "[]," * 25_000 + "0]}"),
+    "too many values": arguments('{"text":[' + "0," * 80_001 + "0]}"),
+    "too many keys": arguments('{"text":{' + '"a":0,' * 40_001 + '"b":0}}'),
+    "too many digits": arguments('{"text":' + "9" * 70_000 + "}"),
+}
+
+
+@pytest.mark.parametrize("case", TOO_LARGE)
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_what_would_take_long_to_parse_is_refused_and_the_daemon_lives(
+    mcp: Knocker, era: str, case: str
+) -> None:
+    if era == "modern":
+        headers = modern("tools/call", "witness.hear")
+    else:
+        headers = mcp.in_session(mcp.initialize().headers["mcp-session-id"])
+    answer = mcp.post(TOO_LARGE[case], headers)
+    assert (answer.status, answer.code) == (413, -32600)
+    assert b"message too large: " in answer.body
+    assert mcp.call("witness.hear", {"text": "alive"}).status == 200
+
+
+UNREADABLE = {
     "5000 digits": arguments('{"number":' + "9" * 5000 + "}"),
     "NaN": arguments('{"number":NaN}'),
     "Infinity": arguments('{"number":-Infinity}'),

@@ -46,6 +46,17 @@ class Picky(Activation, namespace="picky", version="2.3.4"):
         """Take many kinds."""
         yield Got(value=[flag, colour, mode, ids, weights])
 
+    @method
+    async def integers(
+        self,
+        int: int,
+        several: list[int],
+        any: Any,
+        either: dict[str, int] | int | str | None = None,
+    ) -> AsyncIterator[Got]:
+        """Take integers in several places."""
+        yield Got(value=[{"int": int}, several, any, either])
+
     @method(aliases={"identifier": ["name", "id"]})
     async def named(self, identifier: str) -> AsyncIterator[Got]:
         """Take a parameter of several names."""
@@ -78,6 +89,28 @@ async def test_every_item_says_where_it_comes_from_and_the_last_is_done(hub: Hub
         assert isinstance(item["metadata"]["timestamp"], int)
     assert items[0]["content_type"] == "picky.number"
     assert items[0]["content"] == {"type": "got", "value": 3}
+
+
+@pytest.mark.parametrize(("count", "expected"), [(3.0, 3), (1e22, 10**22), (2.0**53, 2**53)])
+async def test_a_number_without_a_fraction_is_an_integer(
+    hub: Hub, count: float, expected: int
+) -> None:
+    [event] = await call_events(hub, "picky.number", count=count)
+    assert event["value"] == expected
+    assert isinstance(event["value"], int)
+
+
+@pytest.mark.parametrize("count", [1.5, 0.0, -1.0, "3", True])
+async def test_any_other_number_is_refused_as_an_integer(hub: Hub, count: object) -> None:
+    error = await call_error(hub, "picky.number", count=count)
+    assert error["code"] == "invalid_params"
+    assert "parameter 'count'" in error["message"]
+
+
+async def test_integers_within_a_structure_may_be_written_as_floats(hub: Hub) -> None:
+    given = {"int": 1.0, "several": [2.0, 3], "any": 4.0, "either": 5.0}
+    [event] = await call_events(hub, "picky.integers", **given)
+    assert [repr(value) for value in event["value"]] == ["{'int': 1}", "[2, 3]", "4.0", "5"]
 
 
 async def test_a_stream_without_events_is_only_done(hub: Hub) -> None:

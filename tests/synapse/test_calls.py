@@ -235,10 +235,10 @@ def test_text_arrives_unchanged(home: Path, tmp_path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("output", [(), ("-o", "json")])
-def test_five_megabytes_arrive_unchanged(home: Path, output: tuple[str, ...]) -> None:
-    prompt = "0123456789 é🎉\n" * 300_000
+def test_four_megabytes_arrive_unchanged(home: Path, output: tuple[str, ...]) -> None:
+    prompt = "0123456789 é🎉\n" * 240_000
     result = synapse("cli", "words", "--text", "-", *output, home=home, stdin=prompt)
-    assert len(prompt.encode()) > 5_000_000
+    assert len(prompt.encode()) > 4_000_000
     assert lines(result.stdout)[0]["text"] == prompt
 
 
@@ -645,14 +645,6 @@ def test_the_older_forms_of_a_handle_can_be_sent(home: Path) -> None:
     params = json.dumps({"handle": form})
     result = synapse("plexus", "resolve_handle", "--params", params, home=home)
     assert lines(result.stdout)[0]["handle"] == "echo@1.0.0::once:hi"
-
-
-def test_a_request_longer_than_any_hub_takes_is_refused_before_it_is_sent(
-    home: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "huge").write_bytes(b"x" * 68_000_000)
-    result = synapse("echo", "once", "--message", f"@{tmp_path / 'huge'}", home=home)
-    assert "the hub takes" in refusal(result, 2)
 
 
 def test_call_carries_the_context_and_the_answers_of_the_method_it_calls(home: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from synapse.context import new_sources
 from synapse.errors import UsageError
 from synapse.params import Sources, parse
-from synapse.values import MAX_NESTING
+from synapse.values import MAX_NESTING, NOT_JSON, number_or_word
 
 Schema = dict[str, Any]
 
@@ -669,3 +669,19 @@ def test_the_deepest_json_that_is_taken_can_be_written_again() -> None:
 
     text = '{"a":[' * (MAX_NESTING // 2) + "]}" * (MAX_NESTING // 2)
     assert dumps(one(ANY, "--x", text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1.0", 1),
+        ("-2.0", -2),
+        ("1e3", 1000),
+        ("1E22", 10**22),
+        ("1.5", NOT_JSON),
+        ("1e999", NOT_JSON),
+    ],
+)
+def test_an_integer_may_be_written_without_a_fraction_only(text: str, value: object) -> None:
+    assert number_or_word(text, "integer") == value
+    assert isinstance(value, int) or value is NOT_JSON

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hubd.activation import Activation, Event, method
+from hubd.activation import Activation, Event, Unavailable, method
 from hubd.plexus.host import Questions
 from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
@@ -64,11 +64,10 @@ class Client:
         self.reading = asyncio.Event()
         self.reading.set()
         self._changed = asyncio.Event()
-        connection = clients.connect(
+        self.evicted_because = ""
+        self.connection = clients.connect(
             self, self, context.Client("test"), trusts_context=trusts_context
         )
-        assert connection is not None
-        self.connection = connection
 
     def write(self, frame: bytes) -> None:
         self.messages.append(json.loads(frame))
@@ -82,6 +81,9 @@ class Client:
 
     def hang_up(self) -> None:
         self.hung_up = True
+
+    def evict(self, reason: str) -> None:
+        self.evicted_because = reason
 
     def request(self, method: str, params: object, request_id: int | str = 0) -> None:
         """Hand one request to the connection, as a framing would."""
@@ -147,12 +149,22 @@ async def test_items_come_in_order_and_after_the_reply(clients: Clients) -> None
 
 async def test_calls_of_one_client_take_turns(clients: Clients) -> None:
     client = Client(clients)
-    client.request("trouble.count", {"to": 1000})
+    client.request("trouble.count", {"to": 3000})
     client.request("echo.once", {"message": "short"})
     await client.ended(2)
-    assert 0 < len(client.items(1)) < 1000
+    assert 0 < len(client.items(1)) < 3000
     items = await client.ended(1)
-    assert [item["content"]["text"] for item in items[:-1]] == [str(n) for n in range(1000)]
+    assert [item["content"]["text"] for item in items[:-1]] == [str(n) for n in range(3000)]
+
+
+async def test_a_call_lets_others_run_after_few_items_if_each_takes_long(clients: Clients) -> None:
+    client = Client(clients)
+    # Each item takes milliseconds to encode.
+    client.request("trouble.count", {"to": 30, "pad": 4_000_000})
+    client.request("echo.once", {"message": "short"})
+    await client.ended(2)
+    assert 0 < len(client.items(1)) < 10
+    client.connection.cancel(1)
 
 
 @pytest.mark.parametrize("method", ["hang", "stubborn", "silent"])
@@ -303,4 +315,5 @@ async def test_leaving_tells_calls_why_and_hangs_up(hub: Hub, clients: Clients) 
     assert client.hung_up
     assert kinds(client.items(1)) == ["error", "done"]
     assert client.items(1)[0]["message"] == "the daemon is stopping"
-    assert leaving.connect(client, client, context.Client("test"), trusts_context=False) is None
+    with pytest.raises(Unavailable, match="stopping"):
+        leaving.connect(client, client, context.Client("test"), trusts_context=False)

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hubd.transport.session import Action, Answer, Cancel, Reply, Session, Start
+from hubd.wire.jsonrpc import TooLarge
 
 PARSE, REQUEST, PARAMS = -32700, -32600, -32602
 DEEP = b"[" * 250 + b"]" * 250
@@ -66,8 +67,6 @@ def strictly(frame: bytes) -> Any:
         pytest.param(message("a.\ud800"), PARSE, None, id="lone surrogate"),
         pytest.param(message("a.b", {"x": float("nan")}), PARSE, None, id="NaN"),
         pytest.param(message("a.b", {"x": float("inf")}), PARSE, None, id="Infinity"),
-        pytest.param(DEEP, PARSE, None, id="nested too deep"),
-        pytest.param(message("a.b").replace(b'"a.b"', DEEP), PARSE, None, id="deep method"),
         pytest.param(b'{"jsonrpc":"2.0","id":' + b"1" * 5000 + b"}", PARSE, None, id="huge id"),
         pytest.param(b"[]", REQUEST, None, id="empty batch"),
         pytest.param(b"[" + message("a.b") + b"]", REQUEST, None, id="batch"),
@@ -107,6 +106,12 @@ def test_malformed_json_rpc_is_answered_with_its_code_and_the_id_where_it_is_kno
     answer = strictly(action.frame)
     assert answer["error"].pop("message")
     assert answer == {"jsonrpc": "2.0", "id": request_id, "error": {"code": code}}
+
+
+@pytest.mark.parametrize("sent", [DEEP, message("a.b").replace(b'"a.b"', DEEP)])
+def test_a_message_that_is_nested_too_deep_is_too_large(session: Session, sent: bytes) -> None:
+    with pytest.raises(TooLarge, match="message too large: it is nested deeper than 200 levels"):
+        session.receive(sent)
 
 
 def test_malformed_messages_use_up_no_subscription(session: Session) -> None:
