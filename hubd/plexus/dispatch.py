@@ -28,6 +28,7 @@ from hubd.errors import (
     VersionUnsupported,
     by_code,
 )
+from hubd.plexus import invalid_params
 from hubd.plexus.encode import encode
 from hubd.plexus.hub import Hub, Node, did_you_mean
 from hubd.plexus.universal import UNIVERSAL_METHODS, Namespace, find_method
@@ -233,7 +234,7 @@ def _invalid(spec: Method, error: ValidationError) -> HubError:
     first = problems[0]
     if first["type"] in (HandleInvalid.code, VersionUnsupported.code):
         return by_code(first["type"], first["msg"])
-    where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
+    where = invalid_params.place(first)
     suggestion = f"{spec.name} takes: {', '.join(names) or 'no parameters'}"
     if first["type"] == "extra_forbidden":
         message = f"unknown parameter '{where}'"
@@ -241,9 +242,11 @@ def _invalid(spec: Method, error: ValidationError) -> HubError:
     elif first["type"] == "missing":
         message = f"parameter '{where}' is missing"
     else:
-        message = f"parameter '{where}': {first['msg']}"
-    if len(problems) > 1:
-        message += f" (and {len(problems) - 1} more)"
+        same = [problem for problem in problems if invalid_params.place(problem) == where]
+        message = f"parameter '{where}' {invalid_params.reason(same)}"
+    others = {invalid_params.place(problem) for problem in problems} - {where}
+    if others:
+        message += f" (and {len(others)} more)"
     return InvalidParams(message, suggestion=suggestion, available=names)
 
 
