@@ -162,7 +162,8 @@ def _usage_of(params: dict[str, Any], name: str) -> str:
 def _example(cache: Cache, path: str, name: str) -> list[str]:
     """Return the commands of an example; none if the values can't be guessed."""
     schema = cache.method(path, name)
-    completes = schema.get("annotations", {}).get("completes", {})
+    hints = schema.get("annotations", {})
+    completes, is_destructive = hints.get("completes", {}), hints.get("destructive")
     before: list[str] = []
     existing: dict[str, str] = {}
     for entry in needed(schema["params"]):
@@ -170,7 +171,8 @@ def _example(cache: Cache, path: str, name: str) -> list[str]:
             space, _, lister = str(completes[entry]).rpartition(".")
             if made := _made(cache, space):
                 before, existing[entry] = [made], TEXTS[0]
-            elif is_id(entry) and (listed := _listed(cache, space, lister, entry)):
+            # A copied example must not remove the first thing in a list.
+            elif not is_destructive and (listed := _listed(cache, space, lister, entry)):
                 existing[entry] = listed
     example = arguments(schema["params"], existing)
     if example is None:
@@ -190,8 +192,8 @@ def _made(cache: Cache, space: str) -> str:
 
 
 def _listed(cache: Cache, space: str, lister: str, parameter: str) -> str:
-    """Return the first value that the hub lists for a parameter, as a command of the shell."""
-    if not cache.has_method(space, lister):
+    """Return the shell's words for the first id that the hub lists; none for other parameters."""
+    if not is_id(parameter) or not cache.has_method(space, lister):
         return ""
     schema = cache.method(space, lister)
     if needed(schema["params"]):

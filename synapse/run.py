@@ -190,6 +190,9 @@ def call(
     except BaseException as end:
         # However it ends, the terminal is left as it was.
         waiting.erase()
+        # The terminal shows ^C where the cursor is; `pause` ends only a line of text.
+        if renderer.at_line_start and isinstance(end, KeyboardInterrupt) and sys.stderr.isatty():
+            sys.stderr.write("\n")
         renderer.pause()
         if commands is not None:
             _tell_how_to_continue(end, commands)
@@ -238,7 +241,7 @@ def _is_stale(item: dict[str, Any], known_hash: str) -> bool:
 def _tell_how_to_continue(end: BaseException, commands: Background) -> None:
     """Say how to watch and end a chat that outlives the call."""
     if isinstance(end, KeyboardInterrupt):
-        sys.stderr.write(f"\n{commands.sentence}\n")
+        sys.stderr.write(f"{commands.sentence}\n")
     elif isinstance(end, NoDaemon):
         end.hint = f"{end.hint}   Continue reading: {commands.watch}".strip()
 

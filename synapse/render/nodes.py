@@ -71,13 +71,15 @@ class _Drawing:
             parent = node.get("parent")
             is_top = parent is None or str(parent) not in self._nodes or str(parent) == name
             (tops if is_top else self._below.setdefault(str(parent), [])).append(name)
-        self._order: list[str] = []
+        # Every node, each after its parent.
+        self._order: dict[str, None] = {}
         self._visit(tops)
         # Nodes that are their own ancestors: the hub is wrong, but they are shown.
-        for name in self._nodes.keys() - set(self._order):
-            self._below = {key: [c for c in kids if c != name] for key, kids in self._below.items()}
-            tops.append(name)
-            self._visit([name])
+        for name, node in self._nodes.items():
+            if name not in self._order:
+                self._below[str(node["parent"])].remove(name)
+                tops.append(name)
+                self._visit([name])
         self._tops = tops
         self._sizes: dict[str, int] = {}
         self._heights: dict[str, int] = {}
@@ -87,14 +89,12 @@ class _Drawing:
             self._heights[name] = max((1 + self._heights[child] for child in children), default=0)
 
     def _visit(self, tops: list[str]) -> None:
-        """Add the nodes below some others to the order, each after its parent."""
-        seen = set(self._order)
+        """Add some nodes, and the nodes below them, to the order."""
         waiting = list(reversed(tops))
         while waiting:
             name = waiting.pop()
-            if name not in seen:
-                seen.add(name)
-                self._order.append(name)
+            if name not in self._order:
+                self._order[name] = None
                 waiting += reversed(self._below.get(name, ()))
 
     def lines(self) -> list[Line]:

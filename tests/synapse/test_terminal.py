@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -220,6 +221,15 @@ def test_invisible_characters_are_shown_on_a_terminal(home: Path, output: str) -
     if output != "--raw":
         in_pipe = synapse("cli", "invisible", *output.split(), home=home).stdout
         assert INVISIBLE in in_pipe
+
+
+def test_hubd_shows_invisible_characters_too(tmp_path: Path) -> None:
+    entry = {"time": "now", "level": "info", "message": INVISIBLE}
+    (tmp_path / "hubd.log").write_text(f"{json.dumps(entry)}\n")
+    program = (sys.executable, "-m", "hubd")
+    with Terminal("logs", home=tmp_path, program=program) as terminal:
+        status, text = terminal.finish()
+    assert (status, "‹U+202E›" in text, "\u202e" in text) == (0, True, False)
 
 
 def test_a_text_without_its_sequences_is_readable(home: Path) -> None:
