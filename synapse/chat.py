@@ -1,4 +1,4 @@
-"""What a chat's events mean for its caller: the exit status, and how to go on without the call."""
+"""The end of a chat for its caller: the exit status, and the commands to continue without it."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ def background(
         return None
     if not (cache.has_method(path, "follow") and cache.has_method(path, "cancel")):
         return None
-    known = [cache.method(path, name)["params"]["properties"] for name in ("follow", "cancel")]
+    accepted = [cache.method(path, name)["params"]["properties"] for name in ("follow", "cancel")]
     for name, value in params.items():
-        if isinstance(value, str) and all(name in properties for properties in known):
+        if isinstance(value, str) and all(name in properties for properties in accepted):
             hub = [
                 word
                 for option in ("--home", "--hub", "--token-file")

@@ -1,4 +1,4 @@
-"""A method's questions: who answers them, and what happens when one is withdrawn."""
+"""A method's questions: answers from the command line or a person, and withdrawn questions."""
 
 from __future__ import annotations
 

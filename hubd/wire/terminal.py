@@ -1,7 +1,7 @@
 """Make text safe for a terminal: remove control sequences, show invisible characters.
 
 Text from a model, a file or another user may contain characters that a terminal obeys, that change
-the order of the text, or that nobody sees. Everything that synapse and hubd write to a terminal
+the order of the text, or that are invisible. Everything that synapse and hubd write to a terminal
 passes through `clean` or, for JSON, `escape_json`.
 
 Three kinds of invisible characters stay, because ordinary text needs them:
