@@ -375,9 +375,18 @@ def _count(text: str) -> int:
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(line + "\n")
+    sys.stdout.write(_safe(line, sys.stdout) + "\n")
 
 
 def _say(line: str) -> None:
     with suppress(BrokenPipeError):  # the exit status still tells the result
-        sys.stderr.write(line + "\n")
+        sys.stderr.write(_safe(line, sys.stderr) + "\n")
+
+
+def _safe(line: str, stream: TextIO) -> str:
+    """Return a line without characters that a terminal obeys or hides, if it goes to one."""
+    if not stream.isatty():
+        return line
+    from hubd.wire.terminal import clean
+
+    return clean(line)

@@ -10,6 +10,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
+from hubd.wire.terminal import clean
+
 MAX_BYTES: Final = 5 * 1024 * 1024
 OLD_FILES: Final = 3
 
@@ -32,6 +34,14 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             entry["trace"] = self.formatException(record.exc_info)
         return json.dumps(entry, default=str)
+
+
+class SafeLines(logging.Formatter):
+    """A record for a terminal, without characters that it obeys or hides."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record."""
+        return clean(super().format(record))
 
 
 class PrivateRotatingFile(RotatingFileHandler):
@@ -65,7 +75,7 @@ def set_up(file: Path, *, level: str, to_stderr: bool) -> None:
         file.chmod(0o600)
     if to_stderr:
         terminal = logging.StreamHandler(sys.stderr)
-        terminal.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        terminal.setFormatter(SafeLines("%(asctime)s %(levelname)s %(message)s"))
         handlers.append(terminal)
     # A full disk must not turn every log line into a stack trace.
     logging.raiseExceptions = False

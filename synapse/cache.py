@@ -143,8 +143,22 @@ def _read_index(file: int) -> Cache:
     return Cache(file, marshal.loads(index), start)
 
 
-def store(path: str, root: str, version: str, schemas: dict[str, dict[str, Any]]) -> Cache:
+def store(
+    path: str,
+    root: str,
+    version: str,
+    schemas: dict[str, dict[str, Any]],
+    known_hash: str | None = None,
+) -> Cache:
     """Remember a hub's schemas, given by namespace.
+
+    Args:
+        path: The file.
+        root: The hub's name.
+        version: The hub's version.
+        schemas: The schema of every namespace.
+        known_hash: The hash that the hub's items carry while its schema is this one; if absent,
+            the hash in the root's schema.
 
     Raises:
         OSError: The cache cannot be written.
@@ -172,7 +186,7 @@ def store(path: str, root: str, version: str, schemas: dict[str, dict[str, Any]]
         methods: dict[str, Any] = {
             entry["name"]: (entry["description"], *add(entry)) for entry in schema["methods"]
         }
-        resolves = bool(schema.get("children") or schema["handles"])
+        resolves = bool(schema.get("children") or schema.get("handles"))
         for method, *place in universal:
             if method in own and (method != "resolve_handle" or resolves):
                 methods.setdefault(method, (None, *place))
@@ -184,7 +198,7 @@ def store(path: str, root: str, version: str, schemas: dict[str, dict[str, Any]]
         }
     index = marshal.dumps(
         {
-            "hash": schemas[root]["hash"],
+            "hash": known_hash or schemas[root]["hash"],
             "root": root,
             "version": version,
             "namespaces": namespaces,

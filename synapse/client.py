@@ -36,6 +36,10 @@ CHUNK = 64 * 1024
 # As `hubd.wire.jsonrpc.OVERLOADED`, which imports too much.
 OVERLOADED = -32000
 
+NOT_A_HUB = "what answers there does not speak the hub's protocol"
+# The next step when the daemon dies during a call.
+GONE_HINT = "See what happened: hubd logs, synapse self doctor"
+
 # A Ctrl-C in the moment before a wait begins does not end that wait: it is noticed after it.
 GLANCE_SECONDS = 0.25
 
@@ -76,7 +80,7 @@ class UnixConnection:
             try:
                 answer = self.receive()
             except NoDaemon:
-                raise NoDaemon("the daemon closed the connection") from None
+                raise NoDaemon("the daemon closed the connection", hint=GONE_HINT) from None
             self._lines.append(answer)
         self.set_timeout(self._timeout)
 
@@ -97,7 +101,7 @@ class UnixConnection:
             except ConnectionError:
                 data = b""
             if not data:
-                raise NoDaemon("the daemon went away in the middle of the call")
+                raise NoDaemon("the daemon went away in the middle of the call", hint=GONE_HINT)
             first, *others = data.split(b"\n")
             self._partial.append(first)
             if others:
@@ -122,36 +126,54 @@ class UnixConnection:
 
 
 def items(connection: Connection) -> Iterator[dict[str, Any]]:
-    """The items of the one call that runs on a connection, `done` included.
+    """Yield the items of the one call that runs on a connection, `done` included.
 
     Raises:
-        CommandError: The hub did not take the request.
+        CommandError: The hub refused the request, or does not speak the protocol.
     """
     while True:
         item = item_of(connection.receive())
         if item is not None:
             yield item
-            if item["type"] == "done":
+            if item.get("type") == "done":
                 return
 
 
 def item_of(message: bytes) -> dict[str, Any] | None:
-    """The stream item in a message; None for a reply.
+    """Return the stream item in a message; None for a reply.
 
     Raises:
-        CommandError: The hub did not take the request.
+        CommandError: The hub refused the request, or does not speak the protocol.
     """
     import json
 
-    read = json.loads(message)
-    if "error" in read:
-        # The one error that is not the request's: the hub has no room for the connection.
-        status = 5 if read["error"].get("code") == OVERLOADED else 2
-        raise CommandError(read["error"]["message"], status=status)
-    if read.get("method") != "subscription":
-        return None
-    item: dict[str, Any] = read["params"]["result"]
-    return item
+    try:
+        read = json.loads(message)
+    except ValueError:
+        raise CommandError(NOT_A_HUB) from None
+    if not isinstance(read, dict):
+        raise CommandError(NOT_A_HUB)
+    if read.get("error") is not None:
+        raise _refused(read["error"])
+    params = read.get("params")
+    item = params.get("result") if isinstance(params, dict) else None
+    if isinstance(item, dict):
+        return item
+    if "result" not in read and "method" not in read:
+        raise CommandError(NOT_A_HUB)
+    return None
+
+
+def _refused(error: Any) -> CommandError:
+    """Return the error for a JSON-RPC error: the request is wrong, or the hub has no room."""
+    crowded = isinstance(error, dict) and error.get("code") == OVERLOADED
+    return CommandError(refusal_text(error), status=5 if crowded else 2)
+
+
+def refusal_text(error: Any) -> str:
+    """Return the message of a JSON-RPC error."""
+    message = error.get("message") if isinstance(error, dict) else None
+    return str(message or "the hub refused the request; it gives no reason")
 
 
 def request(root: str, path: str, params: str, context: str = "") -> bytes:

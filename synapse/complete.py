@@ -65,13 +65,18 @@ def answer(words: list[str]) -> int:
     else:
         found = _after(before, current)
     lines = [
-        f"{name[done:]}\t{text}\n"
+        f"{name[done:]}\t{_printable(text)}\n"
         for name, text in found
         # One candidate a line: what would break the list, or be obeyed by a terminal, is left out.
         if name.replace("_", "-").startswith(current.replace("_", "-")) and name.isprintable()
     ]
     sys.stdout.write("".join(lines))
     return 0
+
+
+def _printable(text: str) -> str:
+    """Return a description without characters that a terminal obeys or hides."""
+    return text if text.isprintable() else "".join(filter(str.isprintable, text))
 
 
 def _rejoined(words: list[str], line: str) -> list[str]:

@@ -16,10 +16,10 @@ class CommandError(Exception):
 class UsageError(CommandError):
     """The command line is wrong, and nothing was sent."""
 
-    def __init__(self, message: str, *, hint: str = "", show_help: bool = False) -> None:
+    def __init__(self, message: str, *, hint: str = "", show_usage: bool = False) -> None:
         super().__init__(message, hint=hint, status=2)
-        # A missing parameter is best answered with the help of the method.
-        self.show_help = show_help
+        # Set for a missing parameter: the hint is the usage line of the method.
+        self.show_usage = show_usage
 
 
 class UnknownCommand(UsageError):

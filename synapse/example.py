@@ -7,17 +7,18 @@ import re
 from shlex import quote
 from typing import Any
 
-from synapse.schemas import Schemas, shown
+from synapse.schemas import Schemas, one_of, shown
 
 # Stands for a handle until one is found.
 HANDLE = "plugin@1.0.0::method"
+# Sample texts, in the order in which an example uses them.
+TEXTS = ("hello", "world", "again")
 # A schema that contains itself has no end.
 MAX_DEPTH = 8
 
 # How the description of a parameter gives an example.
 _SUCH_AS = re.compile(r"\b(?:such as|for example) `([^`\s]+)`")
 _FORMATS = {
-    "uuid": "00000000-0000-4000-8000-000000000000",
     "date-time": "2026-01-31T12:00:00Z",
     "date": "2026-01-31",
     "time": "12:00:00Z",
@@ -31,16 +32,41 @@ class NoExample(Exception):
     """Nobody could guess a value."""
 
 
-def arguments(params: dict[str, Any]) -> str | None:
-    """The required parameters with values that fit; None where that takes more than a schema."""
+def is_id(name: str) -> bool:
+    """Whether a parameter takes an id."""
+    return name == "id" or name.endswith("_id")
+
+
+def needed(params: dict[str, Any]) -> list[str]:
+    """Return the parameters that an example must give; of a choice, the first."""
+    return [*params.get("required", []), *one_of(params)[:1]]
+
+
+def arguments(params: dict[str, Any], existing: dict[str, str] | None = None) -> str | None:
+    """Return the parameters of an example; None if a schema is not enough to guess the values.
+
+    Args:
+        params: The JSON Schema of the method's params.
+        existing: Values that stand for things in the hub, by parameter, as the shell reads them.
+    """
     schemas = Schemas(params)
+    existing = existing or {}
     words: list[str] = []
-    # Of several of which one is to be given, the first.
-    choice = params.get("oneOf", [{}])[0].get("required", [])
+    used = set(existing.values())
     try:
-        for name in [*params.get("required", []), *choice]:
-            value = _value(params["properties"][name], schemas, 0)
-            words += _spelled(f"--{shown(name)}", value)
+        for name in needed(params):
+            flag = f"--{shown(name)}"
+            if name in existing:
+                words += [flag, existing[name]]
+                continue
+            value = _value(params["properties"].get(name, {}), schemas, 0)
+            if isinstance(value, str) and is_id(name):
+                raise NoExample  # only the hub makes ids
+            if value in TEXTS:
+                # Two names in one example are two things.
+                value = next((text for text in TEXTS if text not in used), value)
+                used.add(value)
+            words += _spelled(flag, value)
     except NoExample:
         return None
     return "".join(f" {word}" for word in words)
@@ -116,7 +142,7 @@ def _array(schema: dict[str, Any], schemas: Schemas, depth: int) -> list[Any]:
 def _string(schema: dict[str, Any]) -> str:
     if given := _SUCH_AS.search(schema.get("description", "")):
         return given[1]
-    if "pattern" in schema:
+    if "pattern" in schema or schema.get("format") == "uuid":
         raise NoExample
     if schema.get("format") in _FORMATS:
         return _FORMATS[schema["format"]]

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from hubd.wire.terminal import escape_json
 from synapse import hubs, refresh
 from synapse.cache import DamagedCache, load
 from synapse.client import request
@@ -15,6 +16,7 @@ from synapse.context import caller_context, new_sources
 from synapse.errors import CommandError, UnknownCommand, UsageError
 from synapse.invocation import OPTIONS, OUTPUTS, SHORT, Invocation, own_options, split
 from synapse.params import parse
+from synapse.render.plain import write_json
 
 if TYPE_CHECKING:
     from synapse.cache import Cache
@@ -59,6 +61,8 @@ class _Command:
         if _first_word(self._argv) == "self":
             return self._built_in()
         cache = self._cache()
+        if cache is None:
+            return _help_without_hub(self._argv)
         try:
             return self._with(cache)
         except DamagedCache:
@@ -109,15 +113,19 @@ class _Command:
             base=found.value("--params"),
         )
         target = f"{path}.{found.method}"
+        renderer = choose_renderer(found, schema)
+        _resolve_for_people(found, schema, params)
         if found.flag("--dry-run"):
             needs_context = schema.get("annotations", {}).get("needs_context")
             context = json.dumps({"cwd": caller_context()["cwd"]}) if needs_context else ""
             message = request(cache.root, target, json.dumps(params, ensure_ascii=False), context)
-            sys.stdout.write(message.decode() + "\n")
+            text = message.decode()
+            sys.stdout.write((escape_json(text) if sys.stdout.isatty() else text) + "\n")
             return 0
+        from synapse.questions import confirm_destruction
         from synapse.run import Retry, call
 
-        renderer = choose_renderer(found, schema)
+        confirm_destruction(found, schema, params, " ".join((*found.path, found.method)))
         try:
             return call(self._connect(), cache, target, params, schema, found, renderer, self._hub)
         except Retry:
@@ -158,9 +166,14 @@ class _Command:
 
     # -- the schema --------------------------------------------------------------------------
 
-    def _cache(self) -> Cache:
-        """What is remembered, or, where nothing is, what the hub says."""
-        return load(self._hub.cache_file) or self._refreshed()
+    def _cache(self) -> Cache | None:
+        """Return the cached schema, else the hub's; None if only help is wanted and no hub runs."""
+        cache = load(self._hub.cache_file)
+        if cache is None and _wants_help(self._argv):
+            self._connection = self._hub.connect_if_running()
+            if self._connection is None:
+                return None
+        return cache or self._refreshed()
 
     def _refreshed(self) -> Cache:
         self._current = refresh.current(self._hub.cache_file, self._connect())
@@ -180,16 +193,16 @@ class _Command:
         return fresh if fresh.hash != cache.hash else None
 
     def _explained(self, problem: UsageError, cache: Cache) -> UsageError:
-        """Add the help of the method, or the plugin that the hub could not load."""
+        """Add the usage line of the method, or the plugin that the hub could not load."""
         if isinstance(problem, UnknownCommand) and problem.namespace and self._connection:
             failures = refresh.failures(self._connection, problem.namespace)
             return UsageError(problem.message, hint=" ".join([*failures, problem.hint]).strip())
-        if problem.show_help:
+        if problem.show_usage:
             from synapse import help as helping
 
             found = split(self._argv, cache)
-            text = helping.method_help(cache, ".".join(found.path), found.method)
-            sys.stderr.write(helping.fitted(text) + "\n\n")
+            usage = helping.usage(cache, ".".join(found.path), found.method)
+            problem.hint = f"{usage}      (--help shows all parameters)"
         return problem
 
     # -- the connection ----------------------------------------------------------------------
@@ -230,31 +243,78 @@ def _options(argv: list[str]) -> Invocation:
 
 
 def choose_renderer(found: Invocation, schema: dict[str, Any]) -> Renderer:
-    """Who shows the events of this call."""
+    """Return the renderer for the events of this call.
+
+    Raises:
+        UsageError: The method returns no such field as `--fields` asks for.
+    """
     from synapse.render import plain
 
-    fields = (found.value("--fields") or "").replace(" ", "").split(",")
-    chosen = [field for field in fields if field] or None
-    output = found.output
+    names = (found.value("--fields") or "").replace(" ", "").split(",")
+    fields = None
+    if any(names):
+        from synapse.render.fields import Fields
+
+        fields = Fields([name for name in names if name], schema["returns"])
     if found.flag("--items"):
         return plain.Items()
-    if output == "auto":
-        output = "table" if sys.stdout.isatty() else "ndjson"
+    output = _output(found)
+    hints = schema.get("annotations", {})
     if output == "ndjson":
-        return plain.Lines(chosen)
+        return plain.Lines(fields)
     if output == "json":
-        return plain.Document(streaming=schema["streaming"], fields=chosen)
+        return plain.Document(streaming=schema["streaming"], fields=fields)
     if output == "raw":
-        return plain.Raw(chosen)
+        from synapse.render import raw
+
+        is_chat = hints.get("render") == "chat" and fields is None
+        return raw.RawChat(all_roles=bool(hints.get("read_only"))) if is_chat else raw.Raw(fields)
     from synapse.render import human
 
-    hint = schema.get("annotations", {}).get("render")
-    view = human.for_hint(hint, streaming=schema["streaming"])
-    return human.Picked(view, chosen) if chosen else view
+    return human.Picked(fields) if fields else human.for_method(schema)
+
+
+def _output(found: Invocation) -> str:
+    """Return the output format: as asked for, else by where stdout leads."""
+    if found.output != "auto":
+        return found.output
+    return "table" if sys.stdout.isatty() else "ndjson"
+
+
+def _resolve_for_people(found: Invocation, schema: dict[str, Any], params: dict[str, Any]) -> None:
+    """Ask for resolved handles when a tree is drawn on a terminal, unless the user chose."""
+    hints = schema.get("annotations", {})
+    option = schema["params"]["properties"].get("resolve", {})
+    is_drawn = _output(found) == "table" and not found.flag("--items") and sys.stdout.isatty()
+    if is_drawn and hints.get("render") == "tree" and option.get("type") == "boolean":
+        params.setdefault("resolve", True)
 
 
 def _print_json(value: object) -> int:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    write_json(value)
+    return 0
+
+
+def _wants_help(argv: list[str]) -> bool:
+    options = {word.partition("=")[0] for word, is_own in _marked(argv) if is_own}
+    return bool(options & {"--help", "-h"})
+
+
+def _help_without_hub(argv: list[str]) -> int:
+    """Show the help of synapse itself; asking for help never starts a daemon.
+
+    Raises:
+        CommandError: The help of a namespace or a method was wanted.
+    """
+    from synapse import help as helping
+
+    if _has_words(argv):
+        raise CommandError(
+            "the hub's methods are not known yet, and no daemon runs",
+            hint="Start it: hubd start",
+            status=5,
+        )
+    sys.stdout.write(helping.fitted(helping.own_help()) + "\n")
     return 0
 
 

@@ -7,12 +7,14 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from synapse.example import HANDLE, arguments
-from synapse.render.safe import clean
-from synapse.schemas import Schemas, shown
+from hubd.wire.terminal import clean
+from synapse.example import HANDLE, TEXTS, arguments, is_id, needed
+from synapse.schemas import Schemas, one_of, shown
 
 if TYPE_CHECKING:
     from synapse.cache import Cache
+
+USAGE = "synapse NAMESPACE… METHOD [--param value]…"
 
 OWN_OPTIONS = """\
 Options of synapse itself, anywhere on the line:
@@ -20,10 +22,10 @@ Options of synapse itself, anywhere on the line:
   -j, --json          one JSON object a line (= -o ndjson)
   --items             whole stream items
   --fields a,b.c      only these fields
-  --raw               only the text of each event
+  --raw               only the text of the answer (= -o raw)
   --params JSON       parameters as one JSON object; also @file or - for stdin
   --timeout SECONDS   give up after that
-  --answer TEXT       answer a question; repeatable      -y, --yes    say yes
+  --answer TEXT       answer a question; repeatable      -y, --yes    answer yes/no questions
   --no-input          never ask
   --dry-run           print the request instead of sending it
   --schema            print the schema
@@ -60,9 +62,15 @@ def _folded(line: str, width: int) -> str:
     )
 
 
+def own_help() -> str:
+    """Return the help of synapse itself, without a hub."""
+    start = "The hub's namespaces are not known yet, because no daemon runs. Start it: hubd start"
+    return "\n".join((USAGE, "", start, "", OWN_OPTIONS, "", EXIT_STATUS))
+
+
 def root_help(cache: Cache) -> str:
     """Everything there is: the tree of namespaces with one line each."""
-    lines = ["synapse NAMESPACE… METHOD [--param value]…", "", "Namespaces:"]
+    lines = [USAGE, "", "Namespaces:"]
     rows = [(cache.root, cache.describe(cache.root))]
     rows += _tree_rows(cache, "", 0)
     rows.append(("self", "synapse itself: status, doctor, schema, cache, completion, version"))
@@ -93,7 +101,7 @@ def namespace_help(cache: Cache, path: str) -> str:
         children = [(name, cache.describe(f"{path}.{name}")) for name in cache.children(path)]
         lines += _section("Namespaces:", children)
     handles = [
-        (f"{path}@{schema['version']}::{entry['method']}", entry["description"])
+        (f"{path}@{schema['version']}::{entry.get('method')}", entry.get("description", ""))
         for entry in schema.get("handles", [])
     ]
     lines += _section("Handles:", handles)
@@ -104,9 +112,8 @@ def namespace_help(cache: Cache, path: str) -> str:
 
 
 def method_help(cache: Cache, path: str, name: str) -> str:
-    """One method, as seed 002 lays it out."""
+    """Return the help of one method: parameters, events, handles, an example."""
     schema = cache.method(path, name)
-    command = " ".join((*path.split("."), shown(name)))
     lines = [f"{path}.{name} - {schema['description']}"]
     if schema.get("long_description"):
         lines += ["", schema["long_description"]]
@@ -120,17 +127,82 @@ def method_help(cache: Cache, path: str, name: str) -> str:
     lines += ["", f"Returns: {f'Stream[{returned}]' if schema['streaming'] else returned}"]
     lines += [f"  {line}" for line in _event_lines(schema["returns"])]
     handles = {
-        f"{path}@{entry['version']}::{entry['method']}": entry
+        f"{path}@{entry.get('version')}::{entry.get('method')}": entry
         for entry in cache.namespace(path).get("handles", [])
     }
     for produced in schema.get("produces", []):
-        lines += _handle_lines(produced, handles.get(produced) or schema["handle_schema"])
-    example = arguments(schema["params"])
-    if example is not None:
-        if HANDLE in example:
-            example = example.replace(HANDLE, sample_handle(cache))
-        lines += ["", "Example:", f"  synapse {command}{example}"]
+        handle = handles.get(produced) or schema.get("handle_schema") or {}
+        lines += _handle_lines(produced, handle)
+    if example := _example(cache, path, name):
+        lines += ["", "Example:", *(f"  {line}" for line in example)]
     return "\n".join(lines)
+
+
+def usage(cache: Cache, path: str, name: str) -> str:
+    """Return one line with what must be given to a method."""
+    params = cache.method(path, name)["params"]
+    words = ["synapse", *path.split("."), shown(name)]
+    words += [_usage_of(params, entry) for entry in params.get("required", [])]
+    choice = [_usage_of(params, entry) for entry in one_of(params)]
+    return " ".join((*words, f"({' | '.join(choice)})") if choice else words)
+
+
+def _usage_of(params: dict[str, Any], name: str) -> str:
+    kind = type_name(params["properties"].get(name, {}), params)
+    if kind == "boolean":
+        return f"--{shown(name)}"
+    if kind == "text" and name.endswith(("name", "identifier")):
+        kind = "name"
+    elif kind in ("text", "uuid") and name.endswith("id"):
+        kind = "id"
+    word = kind if "|" in kind else kind.upper().replace("INTEGER", "NUMBER")
+    return f"--{shown(name)} {word}"
+
+
+def _example(cache: Cache, path: str, name: str) -> list[str]:
+    """Return the commands of an example; none if the values can't be guessed."""
+    schema = cache.method(path, name)
+    hints = schema.get("annotations", {})
+    completes, is_destructive = hints.get("completes", {}), hints.get("destructive")
+    before: list[str] = []
+    existing: dict[str, str] = {}
+    for entry in needed(schema["params"]):
+        if entry in completes:
+            space, _, lister = str(completes[entry]).rpartition(".")
+            if made := _made(cache, space):
+                before, existing[entry] = [made], TEXTS[0]
+            # A copied example must not remove the first thing in a list.
+            elif not is_destructive and (listed := _listed(cache, space, lister, entry)):
+                existing[entry] = listed
+    example = arguments(schema["params"], existing)
+    if example is None:
+        return []
+    if HANDLE in example:
+        example = example.replace(HANDLE, sample_handle(cache))
+    return [*before, f"synapse {' '.join((*path.split('.'), shown(name)))}{example}"]
+
+
+def _made(cache: Cache, space: str) -> str:
+    """Return the command that makes a thing with a name, if a namespace has one."""
+    if not cache.has_method(space, "create"):
+        return ""
+    params = cache.method(space, "create")["params"]
+    words = " ".join(space.split("."))
+    return f"synapse {words} create --name {TEXTS[0]}" if needed(params) == ["name"] else ""
+
+
+def _listed(cache: Cache, space: str, lister: str, parameter: str) -> str:
+    """Return the shell's words for the first id that the hub lists; none for other parameters."""
+    if not is_id(parameter) or not cache.has_method(space, lister):
+        return ""
+    schema = cache.method(space, lister)
+    if needed(schema["params"]):
+        return ""
+    from synapse.render.fields import declared
+
+    fields = declared((parameter, "name", "id"), schema["returns"])
+    words = " ".join((*space.split("."), shown(lister)))
+    return f'"$(synapse {words} --fields {fields[0]} --raw | head -n 1)"' if fields else ""
 
 
 def _section(title: str, rows: list[tuple[str, str]]) -> list[str]:
@@ -150,7 +222,7 @@ def _parameter_row(params: dict[str, Any], name: str, aliases: list[str]) -> tup
     kind = type_name(schema, params)
     flag = f"--{shown(name)}/--no-{shown(name)}" if kind == "boolean" else f"--{shown(name)} {kind}"
     text = schema.get("description", "")
-    choice = [option for entry in params.get("oneOf", []) for option in entry["required"]]
+    choice = one_of(params)
     if name in params.get("required", []):
         text = f"{text} (required)".strip()
     elif name in choice:
@@ -212,7 +284,7 @@ def _event_lines(returns: dict[str, Any]) -> list[str]:
 
 
 def _field_type(schema: dict[str, Any], root: dict[str, Any]) -> str:
-    """The type of a field as seed 002 writes it: `string?` where it may be missing."""
+    """Return the type of a field, with `?` if it may be null."""
     schema = Schemas(root).resolve(schema)
     union = schema.get("anyOf") or schema.get("oneOf")
     if union:
@@ -228,11 +300,12 @@ def _field_type(schema: dict[str, Any], root: dict[str, Any]) -> str:
 
 def _handle_lines(produced: str, handle: dict[str, Any]) -> list[str]:
     lines = ["", f"Produces handles: {produced}"]
-    for field in handle["meta_fields"]:
+    for number, field in enumerate(handle.get("meta_fields") or []):
         prefix = f" (prefix: {field['prefix']})" if field.get("prefix") else ""
-        lines.append(f"  meta[{field['index']}]: {field['name']}{prefix}")
-    resolved = handle["resolve_schema"]
-    lines += ["", f"  Resolve returns: {returns_name(resolved)} ({handle['kind']})"]
+        lines.append(f"  meta[{field.get('index', number)}]: {field.get('name', '')}{prefix}")
+    resolved = handle.get("resolve_schema") or {}
+    kind = handle.get("kind") or "unknown"
+    lines += ["", f"  Resolve returns: {returns_name(resolved)} ({kind})"]
     for _, schema in _events(resolved):
         lines += [
             f"    {name}: {_field_type(field, resolved)}"
@@ -243,12 +316,14 @@ def _handle_lines(produced: str, handle: dict[str, Any]) -> list[str]:
 
 
 def sample_handle(cache: Cache) -> str:
-    """A handle to show the form; of a type without ids, if there is one: nobody can guess those."""
+    """Return a handle that shows the form; of a type without ids, if there is one."""
     found: list[tuple[int, str]] = []
     for path in cache.paths():
         for entry in cache.namespace(path).get("handles", []):
-            needed = [field["name"] for field in entry["meta_fields"] if field["required"]]
-            guesses = sum(name.endswith("id") for name in needed)
-            meta = ":hello" * len(needed)
-            found.append((guesses, f"{path}@{entry['version']}::{entry['method']}{meta}"))
+            fields = entry.get("meta_fields") or []
+            names = [str(field.get("name")) for field in fields if field.get("required")]
+            guesses = sum(name.endswith("id") for name in names)
+            meta = ":hello" * len(names)
+            handle = f"{path}@{entry.get('version')}::{entry.get('method')}{meta}"
+            found.append((guesses, handle))
     return min(found)[1] if found else HANDLE

@@ -56,7 +56,7 @@ def _full(argv: list[str]) -> int:
 
 
 def _report(error: CommandError) -> None:
-    from synapse.render.safe import one_line
+    from hubd.wire.terminal import one_line
 
     try:
         sys.stdout.flush()

@@ -14,6 +14,8 @@ from synapse.schemas import (
     allowed_values,
     fold,
     is_any_text,
+    is_handle,
+    is_reference,
     kind_name,
     may_be_object,
     other_parts,
@@ -67,6 +69,10 @@ class Sources:
         if raw.startswith("@@"):
             return raw[1:]
         return self._read_file(raw[1:]) if raw.startswith("@") else raw
+
+
+def _without_newline(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def parse(
@@ -154,6 +160,8 @@ class _Parser(Schemas):
                 text = "false" if negated else "true"
             elif position < len(tokens) and not looks_like_option(tokens[position]):
                 text = sources.text(flag, tokens[position], literal_dash=False)
+                if tokens[position] == "-" and self._is_reference(self.properties[name], rest):
+                    text = _without_newline(text)
                 position += 1
             else:
                 hint = f"If the value begins with '-', write {flag}=VALUE"
@@ -180,6 +188,18 @@ class _Parser(Schemas):
         """Whether a value is not needed: whatever the name may lead to is a boolean."""
         ends = [end for end in self._ends(schema, rest) if end.get("type") != "null"]
         return bool(ends) and all(end.get("type") == "boolean" for end in ends)
+
+    def _is_reference(self, schema: Schema, rest: str) -> bool:
+        """Whether a value is a handle or an id, which never ends with a newline."""
+        ends = self._ends(schema, rest)
+        ends += [
+            entry
+            for end in ends
+            if end.get("type") == "array" and isinstance(end.get("items"), dict)
+            for entry in self.variants(end["items"])
+        ]
+        strings = [end for end in ends if end.get("type") == "string"]
+        return bool(strings) and all(map(is_reference, strings))
 
     def _ends(self, schema: Schema, rest: str) -> list[Schema]:
         """The schemas that a dotted name may lead to."""
@@ -253,6 +273,8 @@ class _Parser(Schemas):
             return self._first_fit(
                 where, others or variants, lambda entry: self._value(where, text, entry, schema)
             )
+        if any(map(is_handle, strings)) and text.lstrip().startswith("{"):
+            return json_object(where, text)  # a handle in its object form
         if others:
             value = self._json_beside_text(where, text, [*others, *strings])
             if value is not NOT_JSON:

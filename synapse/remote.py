@@ -16,6 +16,8 @@ from synapse.errors import CommandError, NoDaemon, UsageError
 OPEN_SECONDS = 10.0
 # What a hub says to somebody it does not know, and to somebody it does not want.
 REFUSALS = (401, 403)
+# The next step when the hub disappears during a call.
+GONE_HINT = "Check it: synapse self doctor, with the same --hub"
 
 
 class WebSocketConnection:
@@ -63,14 +65,14 @@ class WebSocketConnection:
         try:
             self._socket.send(message, text=True)
         except ConnectionClosed:
-            raise NoDaemon("the hub closed the connection") from None
+            raise NoDaemon("the hub closed the connection", hint=GONE_HINT) from None
 
     def receive(self) -> bytes:
         """The next message."""
         try:
             message = self._socket.recv(self._timeout, decode=False)
         except ConnectionClosed:
-            raise NoDaemon("the hub went away in the middle of the call") from None
+            raise NoDaemon("the hub went away in the middle of the call", hint=GONE_HINT) from None
         assert isinstance(message, bytes)
         return message
 

@@ -9,24 +9,28 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hubd.wire.item import EXIT_CODES
-from synapse.client import item_of, items, request
+from hubd.wire.terminal import one_line
+from synapse.chat import ChatEnd, background
+from synapse.client import item_of, request
 from synapse.context import caller_context
-from synapse.errors import CommandError
+from synapse.errors import CommandError, NoDaemon
+from synapse.hubs import LocalHub
+from synapse.questions import Answers, Incoming
 from synapse.render.plain import Lines
-from synapse.render.safe import one_line
+from synapse.render.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from synapse.cache import Cache
+    from synapse.chat import Background
     from synapse.client import Connection, UnixConnection
     from synapse.hubs import Hub
     from synapse.invocation import Invocation
     from synapse.render import Renderer
 
-# The statuses that no error code stands for.
+# The status that no error code stands for.
 TIMED_OUT = 6
-WAITING_OR_DENIED = 8
 
 # After so long without an item, what was held back for a table is shown.
 LULL_SECONDS = 0.25
@@ -40,9 +44,6 @@ _ANSWER = 2
 # How many names a hint lists.
 MAX_NAMES = 40
 
-# What a chat's events mean for the exit status: the last one of these decides.
-_CHAT_STATES = {"awaiting_approval": WAITING_OR_DENIED, "complete": 0, "error": 1}
-
 
 class Retry(Exception):
     """The hub has changed, nothing was shown yet, and the call failed: worth another try."""
@@ -52,119 +53,100 @@ class Outcome:
     """Takes the items of one call, one by one."""
 
     def __init__(
-        self, renderer: Renderer, *, root: str = "", answers: Answers | None = None
+        self,
+        renderer: Renderer,
+        *,
+        root: str = "",
+        answers: Answers | None = None,
+        chat: ChatEnd | None = None,
+        waiting: Waiting | None = None,
     ) -> None:
         self._renderer = renderer
-        # The name of the hub, to whom answers go.
+        # The name of the hub, which answers are sent to.
         self._root = root
         self._answers = answers
-        # Said with an error; alone, it is a warning.
+        # Set if the method is a chat.
+        self._chat = chat
+        self._waiting = waiting or Waiting(wanted=False)
+        # Guidance: shown with the error that follows it, else as a warning.
         self._advice: dict[str, Any] | None = None
-        # What the newest event of a chat says about its end.
-        self._chat_status = 0
         self.printed = False
         self.error: CommandError | None = None
         # The code of the error.
         self.code = ""
 
-    def take(self, item: dict[str, Any], connection: Connection) -> None:
-        """Act on one item."""
-        kind = item["type"]
+    def take(self, item: dict[str, Any], connection: Connection, incoming: Incoming) -> None:
+        """Act on one item; an item of unknown type is ignored."""
+        kind = item.get("type")
+        if kind == "progress" and self._waiting.active and item.get("percentage") is None:
+            self._waiting.say(str(item.get("message", "")))
+            return
+        if kind not in ("done", "request_closed"):
+            self._waiting.end()
         self._renderer.item(item)
         if kind == "data":
-            self._note_chat(item["content"])
-            self._renderer.event(item["content"])
+            content = item.get("content")
+            if self._chat is not None:
+                self._chat.note(content)
+            self._renderer.event(content)
             self.printed = True
         elif kind == "progress":
-            self._renderer.progress(item["message"], item.get("percentage"))
+            self._renderer.progress(str(item.get("message", "")), _number(item.get("percentage")))
         elif kind == "guidance":
             self._warn()
             self._advice = item
         elif kind == "error":
             hint = _hint(self._advice) if self._advice else ""
             self._advice = None
-            self.code = item["code"]
-            status = EXIT_CODES.get(self.code, 1)
-            self.error = CommandError(item["message"], hint=hint, status=status)
+            self.code = str(item.get("code") or "")
+            message = str(item.get("message") or "the call failed; the hub gives no reason")
+            self.error = CommandError(message, hint=hint, status=EXIT_CODES.get(self.code, 1))
         elif kind == "request":
-            self._renderer.pause()
-            answer = self._answers.to(item) if self._answers else {"type": "cancelled"}
-            if answer is None:
-                return  # the time is over; the hub knows what to do without an answer
-            reply = {"request_id": item["requestId"], "response_data": answer}
-            method = f"{self._root}.respond"
-            call = {"jsonrpc": "2.0", "id": _ANSWER, "method": method, "params": reply}
-            connection.send(json.dumps(call).encode())
+            self._answer(item, connection, incoming)
 
-    def status(self, *, is_chat: bool = False) -> int:
-        """The exit status.
+    def _answer(self, item: dict[str, Any], connection: Connection, incoming: Incoming) -> None:
+        self._renderer.pause()
+        answer: dict[str, Any] | None = {"type": "cancelled"}
+        if self._answers:
+            answer = self._answers.to(item, incoming)
+        if answer is None:
+            return  # the question is closed; the hub goes on without an answer
+        reply = {"request_id": item.get("requestId"), "response_data": answer}
+        method = f"{self._root}.respond"
+        call = {"jsonrpc": "2.0", "id": _ANSWER, "method": method, "params": reply}
+        connection.send(json.dumps(call).encode())
+
+    def finish(self) -> None:
+        """Show the rest.
 
         Raises:
-            CommandError: The call failed.
+            CommandError: The call failed, or its chat did not end well.
         """
-        self._renderer.close()
+        self._waiting.erase()
+        try:
+            self._renderer.close()
+        except CommandError:
+            if self.error is None:
+                raise
         self._warn()
         unanswered = self._answers.unanswered if self._answers else None
         if unanswered is not None and self.code == "cancelled":
             raise unanswered
         if self.error is not None:
             raise self.error
-        return self._chat_status if is_chat else 0
+        if self._chat is not None:
+            self._chat.check()
 
     @property
     def worth_another_try(self) -> bool:
         """Whether a newer schema may make the difference, and nothing was shown yet."""
         return self.code in _SCHEMA_CODES and not self.printed
 
-    def _note_chat(self, content: Any) -> None:
-        event = content.get("event", content) if isinstance(content, dict) else {}
-        kind = event.get("type") if isinstance(event, dict) else None
-        if kind == "approval_resolved":
-            self._chat_status = 0 if event.get("approved") else WAITING_OR_DENIED
-        else:
-            self._chat_status = _CHAT_STATES.get(str(kind), self._chat_status)
-
     def _warn(self) -> None:
         """Guidance that no error followed is a warning."""
         if self._advice is not None:
             _warn(_hint(self._advice))
             self._advice = None
-
-
-class Answers:
-    """Where the answers to a method's questions come from."""
-
-    def __init__(self, found: Invocation, deadline: float | None = None) -> None:
-        self._deadline = deadline
-        self._given = list(found.options.get("--answer", []))
-        self._yes = found.flag("--yes")
-        self._ask = not found.flag("--no-input") and sys.stdin.isatty() and sys.stderr.isatty()
-        # Set when there was nobody to ask.
-        self.unanswered: CommandError | None = None
-
-    def to(self, item: dict[str, Any]) -> dict[str, Any] | None:
-        """The answer to one question; None if the time for it is over.
-
-        Raises:
-            CommandError: There is an answer on the command line that does not fit.
-        """
-        from synapse.render import prompts
-
-        question = item["requestData"]
-        if self._given:
-            return prompts.read_answer(question, self._given.pop(0))
-        if self._yes and question["type"] == "confirm":
-            return {"type": "confirmed", "value": True}
-        if self._ask:
-            seconds = item.get("timeoutMs", 0) / 1000 or float("inf")
-            if self._deadline is not None:
-                seconds = min(seconds, self._deadline - time.monotonic())
-            return prompts.ask(question, time.monotonic() + seconds)
-        self.unanswered = CommandError(
-            f"nobody can answer {question.get('message', 'a question')!r} here",
-            hint="Answer with --answer or --yes, or at a terminal",
-        )
-        return {"type": "cancelled"}
 
 
 def call(
@@ -184,26 +166,45 @@ def call(
         Retry: It failed because the schema we went by is not the hub's any more.
     """
     hints = schema.get("annotations", {})
-    context = json.dumps(caller_context()) if hints.get("needs_context") else ""
+    # The caller's environment is for the local hub only: others ignore it, and it has secrets.
+    needs_context = hints.get("needs_context") and isinstance(hub, LocalHub)
+    context = json.dumps(caller_context()) if needs_context else ""
     deadline = _deadline(found)
-    outcome = Outcome(renderer, root=cache.root, answers=Answers(found, deadline))
+    is_chat = hints.get("render") == "chat"
+    waiting = Waiting(wanted=is_chat)
+    outcome = Outcome(
+        renderer,
+        root=cache.root,
+        answers=Answers(found, deadline),
+        chat=ChatEnd() if is_chat else None,
+        waiting=waiting,
+    )
+    commands = background(cache, found, schema, params)
     stale = False
     connection.send(request(cache.root, path, json.dumps(params), context))
+    incoming = Incoming(connection)
     try:
-        for item in _items(connection, renderer, deadline):
-            stale = stale or item.get("metadata", {}).get("plexus_hash", cache.hash) != cache.hash
-            outcome.take(item, connection)
-    except BaseException:
+        for item in _items(incoming, renderer, waiting, deadline):
+            stale = stale or _is_stale(item, cache.hash)
+            outcome.take(item, connection, incoming)
+    except BaseException as end:
         # However it ends, the terminal is left as it was.
+        waiting.erase()
+        # The terminal shows ^C where the cursor is; `pause` ends only a line of text.
+        if renderer.at_line_start and isinstance(end, KeyboardInterrupt) and sys.stderr.isatty():
+            sys.stderr.write("\n")
         renderer.pause()
+        if commands is not None:
+            _tell_how_to_continue(end, commands)
         raise
     if stale and outcome.worth_another_try:
         raise Retry
     try:
-        return outcome.status(is_chat=hints.get("render") == "chat")
+        outcome.finish()
     finally:
         if stale:
             _remember(connection, hub.cache_file)
+    return 0
 
 
 def conclude(
@@ -214,17 +215,35 @@ def conclude(
     Raises:
         CommandError: It failed.
     """
-    outcome = Outcome(Lines())
+    renderer = Lines()
+    outcome = Outcome(renderer)
     outcome.printed = printed
-    for item in items(_Resumed(connection, message)):
-        outcome.take(item, connection)
+    incoming = Incoming(connection, message)
+    for item in _items(incoming, renderer, Waiting(wanted=False), None):
+        outcome.take(item, connection, incoming)
     if stale and outcome.worth_another_try:
         return None
     try:
-        return outcome.status()
+        outcome.finish()
     finally:
         if stale:
             _remember(connection, cache_file)
+    return 0
+
+
+def _is_stale(item: dict[str, Any], known_hash: str) -> bool:
+    """Whether an item shows that the hub has changed; not every hub says it."""
+    metadata = item.get("metadata")
+    current = metadata.get("plexus_hash") if isinstance(metadata, dict) else None
+    return bool(current) and current != known_hash
+
+
+def _tell_how_to_continue(end: BaseException, commands: Background) -> None:
+    """Say how to watch and end a chat that outlives the call."""
+    if isinstance(end, KeyboardInterrupt):
+        sys.stderr.write(f"{commands.sentence}\n")
+    elif isinstance(end, NoDaemon):
+        end.hint = f"{end.hint}   Continue reading: {commands.watch}".strip()
 
 
 def _remember(connection: UnixConnection | Any, cache_file: str) -> None:
@@ -233,27 +252,6 @@ def _remember(connection: UnixConnection | Any, cache_file: str) -> None:
 
     with suppress(CommandError):
         refresh.refresh(cache_file, connection)
-
-
-class _Resumed:
-    """A connection whose next message was received already."""
-
-    def __init__(self, connection: UnixConnection, message: bytes) -> None:
-        self._connection = connection
-        self._first: bytes | None = message
-
-    def receive(self) -> bytes:
-        first, self._first = self._first, None
-        return self._connection.receive() if first is None else first
-
-    def send(self, message: bytes) -> None:
-        self._connection.send(message)
-
-    def set_timeout(self, seconds: float | None) -> None:
-        self._connection.set_timeout(seconds)
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 def _deadline(found: Invocation) -> float | None:
@@ -270,9 +268,9 @@ def _deadline(found: Invocation) -> float | None:
 
 
 def _items(
-    connection: UnixConnection | Any, renderer: Renderer, deadline: float | None
+    incoming: Incoming, renderer: Renderer, waiting: Waiting, deadline: float | None
 ) -> Iterator[dict[str, Any]]:
-    """The items of the call, until the deadline; the renderer hears of every lull.
+    """Yield the items of the call, until the deadline; the renderer is told of every lull.
 
     Raises:
         CommandError: The deadline is over.
@@ -281,11 +279,11 @@ def _items(
         left = float("inf") if deadline is None else deadline - time.monotonic()
         if left <= 0:
             raise CommandError("the call did not end in time", status=TIMED_OUT)
-        connection.set_timeout(min(LULL_SECONDS, left))
         try:
-            message = connection.receive()
+            message = incoming.receive(min(LULL_SECONDS, left))
         except TimeoutError:
             renderer.idle()
+            waiting.tick(at_line_start=renderer.at_line_start)
             continue
         if reason := _refused_answer(message):
             _warn(f"the answer was not taken: {reason}")
@@ -293,27 +291,35 @@ def _items(
         item = item_of(message)
         if item is not None:
             yield item
-            if item["type"] == "done":
+            if item.get("type") == "done":
                 return
 
 
 def _refused_answer(message: bytes) -> str:
-    """Why the hub did not take an answer, if it says so; the call itself goes on."""
+    """Return why the hub did not take an answer, if it says so; the call itself goes on."""
     if b'"success"' not in message[:100]:
         return ""
     reply = json.loads(message)
-    if reply.get("id") != _ANSWER or reply["result"].get("success"):
+    result = reply.get("result")
+    if reply.get("id") != _ANSWER or not isinstance(result, dict) or result.get("success"):
         return ""
-    return str(reply["result"].get("message", "no reason given"))
+    return str(result.get("message", "no reason given"))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _hint(advice: dict[str, Any]) -> str:
-    """What the hub suggests, with the names that there are, unless it says them already."""
-    suggestion, names = str(advice["suggestion"]), advice.get("available", [])
-    if not names or any(name in suggestion for name in names):
-        return suggestion
+    """Return what the hub suggests, with the names that there are, unless it lists them already."""
+    suggestion = advice.get("suggestion") or ""
+    text = suggestion if isinstance(suggestion, str) else json.dumps(suggestion)
+    available = advice.get("available")
+    names = [str(name) for name in available] if isinstance(available, list) else []
+    if not names or any(name in text for name in names):
+        return text
     more = ", …" if len(names) > MAX_NAMES else ""
-    return f"{suggestion.rstrip('.:')}: {', '.join(names[:MAX_NAMES])}{more}"
+    return f"{text.rstrip('.:')}: {', '.join(names[:MAX_NAMES])}{more}".lstrip(": ")
 
 
 def _warn(text: str) -> None:

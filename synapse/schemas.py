@@ -29,9 +29,13 @@ class Schemas:
         """Refuse what the hub would refuse, as far as types and names go."""
         missing = [name for name in self._root.get("required", []) if name not in params]
         if missing:
-            flags = ", ".join(f"--{shown(name)}" for name in missing)
-            plural = "parameters" if len(missing) > 1 else "parameter"
-            raise UsageError(f"missing {plural} {flags}", show_help=True)
+            flags = [f"--{shown(name)}" for name in missing]
+            names = " and ".join(filter(None, (", ".join(flags[:-1]), flags[-1])))
+            raise UsageError(f"missing {names}", show_usage=True)
+        choice = one_of(self._root)
+        if choice and not any(params.get(name) is not None for name in choice):
+            flags = [f"--{shown(name)}" for name in choice]
+            raise UsageError(f"missing {' or '.join(flags)}", show_usage=True)
         unknown = [name for name in params if name not in self.properties]
         if unknown and self._root.get("additionalProperties") is False:
             raise UsageError(
@@ -67,8 +71,8 @@ class Schemas:
         if allowed is not None and not any(is_same(value, entry) for entry in allowed):
             choices = ", ".join(map(spelled, allowed))
             raise UsageError(f"{where} must be one of {choices}, not {brief(value)}")
-        if schema.get("format") == "plexus-handle" and isinstance(value, dict):
-            return  # the older forms of a handle, which the hub reads as well
+        if is_handle(schema) and isinstance(value, dict):
+            return  # the object forms of a handle, which the hub reads as well
         if kind is not None and not is_kind(value, kind):
             raise UsageError(f"{where} must be {kind_name(schema)}, not {brief(value)}")
         if isinstance(value, list):
@@ -152,6 +156,12 @@ class Schemas:
         raise UsageError(f"{where}.{tag} must be one of {names_of_all}, not {brief(given)}")
 
 
+def one_of(schema: Schema) -> list[str]:
+    """Return the parameters of which exactly one must be given; none if there is no such rule."""
+    rules = [entry.get("required", []) for entry in schema.get("oneOf", [])]
+    return [names[0] for names in rules] if all(len(names) == 1 for names in rules) else []
+
+
 def shown(name: str) -> str:
     """A parameter's name as a flag shows it."""
     return name.replace("_", "-")
@@ -189,6 +199,15 @@ def other_parts(schema: Schema) -> Schema | None:
 
 def is_any_text(schema: Schema) -> bool:
     return schema.get("type") == "string" and allowed_values(schema) is None
+
+
+def is_handle(schema: Schema) -> bool:
+    return schema.get("type") == "string" and schema.get("format") == "plexus-handle"
+
+
+def is_reference(schema: Schema) -> bool:
+    """Whether a string is a handle, an id or a name, as its format or pattern says."""
+    return schema.get("format") in ("plexus-handle", "uuid") or "pattern" in schema
 
 
 def may_be_object(schema: Schema) -> bool:

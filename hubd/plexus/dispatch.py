@@ -29,6 +29,7 @@ from hubd.errors import (
     VersionUnsupported,
     by_code,
 )
+from hubd.plexus import invalid_params
 from hubd.plexus.encode import encode
 from hubd.plexus.hub import Hub, Node, did_you_mean
 from hubd.plexus.large import Source, pause, without_contents
@@ -380,12 +381,13 @@ def _by_main_name(spec: Method, params: Mapping[str, Any]) -> Mapping[str, Any]:
 def _invalid(spec: Method, error: ValidationError, depth: int = 0) -> HubError:
     """Return the error for the caller; the params are this deep in what was validated."""
     problems = error.errors(include_url=False, include_input=False)
+    for problem in problems:
+        problem["loc"] = problem["loc"][depth:]
     names = list(spec.params.model_fields)
     first = problems[0]
     if first["type"] in (HandleInvalid.code, VersionUnsupported.code):
         return by_code(first["type"], first["msg"])
-    steps = first["loc"][depth:]
-    where = ".".join(str(part) for part in steps if not str(part).startswith("function-"))
+    where = invalid_params.place(first)
     suggestion = f"{spec.name} takes: {', '.join(names) or 'no parameters'}"
     if first["type"] == "extra_forbidden":
         message = f"unknown parameter '{where}'"
@@ -393,9 +395,11 @@ def _invalid(spec: Method, error: ValidationError, depth: int = 0) -> HubError:
     elif first["type"] == "missing":
         message = f"parameter '{where}' is missing"
     else:
-        message = f"parameter '{where}': {first['msg']}"
-    if len(problems) > 1:
-        message += f" (and {len(problems) - 1} more)"
+        same = [problem for problem in problems if invalid_params.place(problem) == where]
+        message = f"parameter '{where}' {invalid_params.reason(same)}"
+    others = {invalid_params.place(problem) for problem in problems} - {where}
+    if others:
+        message += f" (and {len(others)} more)"
     return InvalidParams(message, suggestion=suggestion, available=names)
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hubd.wire.terminal import clean
 from synapse.help import EXIT_STATUS
+from synapse.render.plain import write_json
 
 if TYPE_CHECKING:
     from synapse.hubs import Hub
@@ -70,7 +72,7 @@ def schema(
         from synapse.invocation import unknown_word
 
         raise unknown_word([], name, cache)
-    _print(json.dumps(cache.whole(name), ensure_ascii=False, indent=2))
+    write_json(cache.whole(name))
     return 0
 
 
@@ -134,4 +136,4 @@ def _show(facts: dict[str, Any], as_json: bool, ok: str = "", status: int = 1) -
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(line + "\n")
+    sys.stdout.write((clean(line) if sys.stdout.isatty() else line) + "\n")

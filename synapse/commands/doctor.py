@@ -51,7 +51,7 @@ def _found(what: str, ok: bool, detail: str) -> dict[str, Any]:
 
 def _daemon(hub: Hub, info: dict[str, Any] | None) -> dict[str, Any]:
     if info:
-        return _found("daemon", True, f"{info['backend']} answers at {hub.address}")
+        return _found("daemon", True, f"{info.get('backend', 'a hub')} answers at {hub.address}")
     # A local one is started by the first call.
     if not isinstance(hub, LocalHub):
         return _found("daemon", False, f"no answer at {hub.address}")
@@ -64,17 +64,18 @@ def _daemon(hub: Hub, info: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _versions(info: dict[str, Any] | None) -> dict[str, Any]:
-    if info is None:
+    version = str(info.get("version") or "") if info else ""
+    if not version:
         return _found("versions", True, f"synapse {__version__}, hub unknown")
-    same = info["version"].split(".")[0] == __version__.split(".")[0]
-    return _found("versions", same, f"synapse {__version__}, hub {info['version']}")
+    same = version.split(".")[0] == __version__.split(".")[0]
+    return _found("versions", same, f"synapse {__version__}, hub {version}")
 
 
 def _cache(hub: Hub, info: dict[str, Any] | None) -> dict[str, Any]:
     cache = load(hub.cache_file)
     if cache is None:
         return _found("schema cache", True, "empty; the next call fills it")
-    if info and info["plexus_hash"] != cache.hash:
+    if info and info.get("plexus_hash") not in (None, cache.hash):
         return _found("schema cache", True, "older than the hub; the next call renews it")
     return _found("schema cache", True, f"{len(cache.paths())} namespaces, {hub.cache_file}")
 

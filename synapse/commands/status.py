@@ -24,9 +24,9 @@ def look(hub: Hub) -> dict[str, Any]:
     return {
         "running": info is not None,
         "hub": hub.address,
-        "name": info["backend"] if info else None,
-        "version": info["version"] if info else None,
-        "plexus_hash": info["plexus_hash"] if info else None,
+        "name": info.get("backend") if info else None,
+        "version": info.get("version") if info else None,
+        "plexus_hash": info.get("plexus_hash") if info else None,
     }
 
 
@@ -66,4 +66,4 @@ def look_at_cache(hub: Hub, refresh_now: bool, clear: bool) -> dict[str, Any]:
 def versions(hub: Hub) -> dict[str, Any]:
     """Ours and the hub's."""
     info = ask_info(hub)
-    return {"synapse": __version__, "hub": info["version"] if info else None}
+    return {"synapse": __version__, "hub": info.get("version") if info else None}

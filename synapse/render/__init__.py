@@ -8,6 +8,10 @@ from typing import Any, Protocol
 class Renderer(Protocol):
     """Takes what a call yields."""
 
+    @property
+    def at_line_start(self) -> bool:
+        """Whether the next text begins a line."""
+
     def item(self, item: dict[str, Any]) -> None:
         """Every item, before it is looked at."""
 

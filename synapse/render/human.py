@@ -1,32 +1,28 @@
 """Output for people: Rich, by the method's hint, else by the shape of the events.
 
-The only file that draws. Text from the hub may be a model's: control sequences never reach the
-terminal (safe.py).
+Text from the hub may be a model's: control sequences never reach the terminal
+(hubd/wire/terminal.py).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
 
-from synapse.render.plain import pick, progress_line, text_of
-from synapse.render.safe import clean, one_line
+from hubd.wire.terminal import clean, one_line
+from synapse.render import nodes as drawing
+from synapse.render.fields import Fields
+from synapse.render.plain import ProgressLines, inner_event, text_of
+from synapse.render.tables import rows_of, short, table, view
 
 # A table is drawn when this many rows are there; until then their widths are unknown.
 MAX_TABLE_ROWS = 5000
-# A column narrower than this says nothing, unless its values are.
-MIN_COLUMN = 10
-COLUMN_GAP = 2
 
 
 class _Console(Console):
@@ -53,6 +49,12 @@ class Human:
         self.console = console()
         self._progress: Progress | None = None
         self._task: Any = None
+        self._progress_lines = ProgressLines()
+
+    @property
+    def at_line_start(self) -> bool:
+        """Whether the next text begins a line."""
+        return self._progress is None
 
     def item(self, item: dict[str, Any]) -> None:
         """Views look at events only."""
@@ -69,7 +71,7 @@ class Human:
     def progress(self, message: str, percentage: float | None) -> None:
         """A bar, or a line where there is no terminal to draw it on."""
         if not sys.stderr.isatty():
-            progress_line(message, percentage)
+            self._progress_lines.add(message, percentage)
             return
         if self._progress is None:
             columns = (TextColumn("{task.description}", markup=False), BarColumn())
@@ -86,7 +88,8 @@ class Human:
         self._progress.update(self._task, description=message, completed=percentage or 0.0)
 
     def idle(self) -> None:
-        """Nothing is held back."""
+        """Show progress that waits."""
+        self._progress_lines.show_late()
 
     def pause(self) -> None:
         """Take the bar away."""
@@ -107,9 +110,12 @@ class Rows(Human):
         self._events: list[dict[str, Any]] = []
         # Set when the events come slowly: then each is shown at once.
         self._live = False
+        self._trees = Trees(self)
 
     def event(self, content: Any) -> None:
         """Keep it for the table, unless there is no time to wait for the others."""
+        if self._trees.take(content):
+            return
         if isinstance(content, dict) and not self._live and len(self._events) < MAX_TABLE_ROWS:
             self._events.append(content)
         else:
@@ -118,6 +124,7 @@ class Rows(Human):
 
     def idle(self) -> None:
         """Show what there is, and everything else as it comes."""
+        super().idle()
         self._live = self._live or bool(self._events)
         self._draw()
 
@@ -130,6 +137,7 @@ class Rows(Human):
         """Draw."""
         super().close()
         self._draw()
+        self._trees.draw()
 
     def _draw(self) -> None:
         events, self._events = self._events, []
@@ -173,7 +181,7 @@ class Chat(Human):
 
     def event(self, content: Any) -> None:
         """Text goes on where it stopped; other events are a dim line."""
-        event = content.get("event", content) if isinstance(content, dict) else content
+        event = inner_event(content)
         kind = str(event.get("type", "")) if isinstance(event, dict) else ""
         name, _, phase = kind.rpartition("_")
         text = text_of(event) if not _said(event) else None
@@ -195,11 +203,18 @@ class Chat(Human):
             self.show(Text(clean(text)), soft_wrap=True)
         elif said := _said(event):
             self.pause()
-            self.show(Text(clean(said)), soft_wrap=True)
+            node = drawing.short_id(event, "node_id")
+            mark = (f"{clean(node)} ", "dim") if node else ""
+            self.show(Text.assemble(mark, clean(said)), soft_wrap=True)
         else:
             self.pause()
             fields = {key: value for key, value in event.items() if key not in _PLACES}
             self.show(Text(f"· {clean(kind)} {short(fields)}".rstrip(), style="dim"))
+
+    @property
+    def at_line_start(self) -> bool:
+        """Whether the next text begins a line."""
+        return not self._in_text
 
     def pause(self) -> None:
         """End the line."""
@@ -209,13 +224,13 @@ class Chat(Human):
             self._in_text = False
 
 
-# What a program says that is meant for programs.
-_SILENT = ("passthrough", "user_message", "assistant_message")
+# Events for programs, and the failure of a chat, which is reported on stderr.
+_SILENT = ("passthrough", "user_message", "assistant_message", "error")
 # Where an event lies: of no use on a line for people.
 _PLACES = frozenset(
     (
         *("position", "turn_position", "new_head", "handle", "block", "block_index"),
-        *("message_id", "tool_use_id", "id", "seq", "node_id", "timestamp"),
+        *("message_id", "tool_use_id", "id", "seq", "node_id", "timestamp", "result"),
     )
 )
 
@@ -232,160 +247,131 @@ def _said(event: Any) -> str:
     return f"{event['role']}: " + "\n".join(texts)
 
 
+class Trees:
+    """Trees of nodes, gathered from the pages in which they come."""
+
+    def __init__(self, human: Human, options: str = "") -> None:
+        self._human = human
+        # The options of the method that show more of a tree, for the hint.
+        self._options = options
+        # For each tree: what was said of it besides the nodes, and its nodes.
+        self._trees: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+
+    def take(self, content: Any) -> bool:
+        """Keep the nodes of an event; return whether it has any."""
+        tree = drawing.tree_of(content)
+        if tree is None:
+            return False
+        facts, nodes = self._trees.setdefault(str(tree.get("tree_id")), ({}, []))
+        facts |= {name: value for name, value in tree.items() if name != "nodes"}
+        nodes += tree["nodes"]
+        return True
+
+    def draw(self) -> None:
+        """Show every tree."""
+        trees, self._trees = self._trees, {}
+        show, width = self._human.show, self._human.console.width
+        for facts, nodes in trees.values():
+            self._show_facts(facts)
+            for line in drawing.lines(nodes, width):
+                node = f"{clean(line.id)}  " if line.id else ""
+                text = Text.assemble(line.prefix, (node, "cyan"), line.text)
+                show(text, no_wrap=True, overflow="ellipsis")
+            more = facts.get("more")
+            if isinstance(more, int) and more:
+                hint = f" (see {self._options})" if self._options else ""
+                show(Text(f"… {more:,} more nodes{hint}", style="dim"))
+
+    def _show_facts(self, facts: dict[str, Any]) -> None:
+        hidden = ("type", "render", "more", "tree_id")
+        self._human.show(Text(clean(str(facts.get("tree_id", ""))), style="bold"))
+        rest = {name: value for name, value in facts.items() if name not in hidden}
+        if rest:
+            self._human.show(view(rest))
+
+
 class Branches(Human):
-    """A tree of nodes by their parents, where the events have them; else its text."""
+    """A tree of nodes by their parents, if the events have them; else its text."""
+
+    def __init__(self, options: str = "") -> None:
+        super().__init__()
+        self._trees = Trees(self, options)
 
     def event(self, content: Any) -> None:
-        """Draw the nodes."""
-        nodes = content.get("nodes") if isinstance(content, dict) else None
-        if not nodes:
+        """Keep the nodes, because a tree may come in pages."""
+        if not self._trees.take(content):
             text = text_of(content)
             self.show(view(content) if text is None else Text(clean(text)))
-            return
-        top = Tree(Text(clean(str(content.get("tree_id", "")))))
-        branches: dict[str | None, Tree] = {None: top}
-        for node in nodes:
-            label = node.get("summary") or text_of(node.get("data", {}))
-            if not label and node.get("parent") is None:
-                branches[node.get("id")] = top  # a root that says nothing is the tree itself
-                continue
-            label = label or node.get("id", "")
-            above = branches.get(node.get("parent"), top)
-            branches[node.get("id")] = above.add(Text(clean(str(label)).replace("\n", "↵")))
-        self.show(top)
+
+    def pause(self) -> None:
+        """Draw what there is before a question."""
+        super().pause()
+        self._trees.draw()
+
+    def close(self) -> None:
+        """Draw."""
+        self.pause()
 
 
 class Picked:
-    """Some fields only, shown by another view."""
+    """The fields that were asked for, as a table."""
 
-    def __init__(self, view: Human, fields: list[str]) -> None:
-        self._view = view
+    def __init__(self, fields: Fields) -> None:
+        self._view = Rows()
         self._fields = fields
+        self._is_empty = True
+
+    @property
+    def at_line_start(self) -> bool:
+        """Whether the next text begins a line."""
+        return self._view.at_line_start
 
     def item(self, item: dict[str, Any]) -> None:
-        """Not looked at."""
+        """Ignore the item: only events are shown."""
 
     def event(self, content: Any) -> None:
-        """The fields that were asked for: of the event, or else of the rows it stands for."""
-        names = {field.partition(".")[0] for field in self._fields}
-        rows = [content]
-        if isinstance(self._view, Rows) and isinstance(content, dict) and names - content.keys():
-            rows = rows_of(content)
-        for row in rows:
-            self._view.event(pick(row, self._fields))
-        if not rows:
-            self._view.event(content)
+        """Pick the fields of the event, or of its rows."""
+        self._show(self._fields.pick(content))
 
     def progress(self, message: str, percentage: float | None) -> None:
-        """As the view does."""
+        """Show progress as the table does."""
         self._view.progress(message, percentage)
 
     def idle(self) -> None:
-        """As the view does."""
+        """Show the rows that wait."""
+        self._show(self._fields.flush())
         self._view.idle()
 
     def pause(self) -> None:
-        """As the view does."""
+        """Show what is there before a question."""
         self._view.pause()
 
     def close(self) -> None:
-        """As the view does."""
-        self._view.close()
+        """Show the rest.
+
+        Raises:
+            CommandError: A field was in none of the events.
+        """
+        try:
+            self._show(self._fields.finish())
+        finally:
+            self._view.close()
+        if self._is_empty:
+            self._view.show(Text("none", style="dim"))
+
+    def _show(self, rows: list[dict[str, Any]]) -> None:
+        self._is_empty = self._is_empty and not rows
+        for row in rows:
+            self._view.event(row)
 
 
-def view(content: Any) -> Any:
-    """One event: its fields below each other."""
-    if not isinstance(content, dict):
-        return Text(clean(value_text(content)))
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in content.items():
-        if name != "type" or len(content) == 1:
-            grid.add_row(clean(name), Text(clean(value_text(value))))
-    return grid
-
-
-def rows_of(event: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a table that an event stands for: a page of a list is as many as it holds."""
-    lists = [
-        value
-        for value in event.values()
-        if isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
-    ]
-    # Of an empty list nobody knows what it would hold, unless there is nothing else.
-    alone = len(event.keys() - {"type"}) == 1
-    return lists[0] if len(lists) == 1 and (lists[0] or alone) else [event]
-
-
-def table(rows: list[dict[str, Any]], width: int) -> Table:
-    """Several events: a row each."""
-    names = [name for name in dict.fromkeys(key for row in rows for key in row) if name != "type"]
-    cells = {name: [one_line(value_text(row.get(name))) for row in rows] for name in names}
-    widths = fit({name: max(map(cell_len, (name, *cells[name]))) for name in names}, width)
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for name, room in widths.items():
-        numeric = all(isinstance(row.get(name), int | float) for row in rows)
-        side: Any = "right" if numeric else "left"
-        drawn.add_column(
-            clean(name), justify=side, overflow="ellipsis", no_wrap=True, max_width=room
-        )
-    for number in range(len(rows)):
-        drawn.add_row(*(Text(cells[name][number]) for name in widths))
-    hidden = [clean(name) for name in names if name not in widths]
-    if hidden:
-        drawn.caption = f"no room for {', '.join(hidden)}: see --fields and -o json"
-        drawn.caption_justify = "left"
-    return drawn
-
-
-def fit(wanted: dict[str, int], width: int) -> dict[str, int]:
-    """The columns that a table of this width has room for, with their widths.
-
-    The widest give way first, but not below what still says something; then the last columns go.
-    """
-    widths = dict(wanted)
-    while len(widths) > 1:
-        excess = sum(widths.values()) + COLUMN_GAP * (len(widths) - 1) - width
-        if excess <= 0:
-            break
-        widest = max(widths, key=lambda name: widths[name])
-        if widths[widest] > MIN_COLUMN:
-            widths[widest] -= 1
-        else:
-            del widths[list(widths)[-1]]
-            widths = {name: wanted[name] for name in widths}
-    return widths
-
-
-def value_text(value: Any) -> str:
-    """A value for a person."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(entry, str | int | float) for entry in value):
-        return ", ".join(map(str, value))
-    return json.dumps(value, ensure_ascii=False)
-
-
-def short(event: Any) -> str:
-    """The fields of an event on one line."""
-    if not isinstance(event, dict):
-        return clean(str(event))
-    fields = (f"{name}={value_text(value)}" for name, value in event.items() if name != "type")
-    line = clean(" ".join(fields)).replace("\n", "↵")
-    return line if len(line) <= 200 else f"{line[:199]}…"
-
-
-def for_hint(hint: str | None, *, streaming: bool) -> Human:
-    """The view for a method."""
-    views: dict[str, type[Human]] = {
-        "table": Rows,
-        "text": Words,
-        "chat": Chat,
-        "tree": Branches,
-    }
+def for_method(schema: dict[str, Any]) -> Human:
+    """Return the view for a method's events."""
+    hint = schema.get("annotations", {}).get("render")
+    if hint == "tree":
+        names = [name for name in ("limit", "depth") if name in schema["params"]["properties"]]
+        return Branches(", ".join(f"--{name}" for name in names))
+    views: dict[str, type[Human]] = {"table": Rows, "text": Words, "chat": Chat}
     if hint in views:
         return views[hint]()
-    return Rows() if streaming else Human()
+    return Rows() if schema["streaming"] else Human()

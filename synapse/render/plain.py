@@ -1,67 +1,98 @@
-"""Output for programs: JSON on stdout and nothing else; progress, if anybody watches, on stderr."""
+"""Output for programs: JSON on stdout and nothing else; progress on stderr."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
-from synapse.render.safe import clean, one_line
+from hubd.wire.terminal import escape_json, one_line
+
+if TYPE_CHECKING:
+    from synapse.render.fields import Fields
 
 # JSON leaves these as they are, and some terminals obey them.
 _ESCAPED = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+# The least time between two progress lines.
+PROGRESS_SECONDS = 1.0
+
+# The fields that may hold the one text of an event, in order of preference.
+_TEXTS = ("render", "text", "content", "line", "message", "value", "handle")
 
 
 class Lines:
-    """One compact JSON object an event, one event a line."""
+    """One compact JSON object per event, one event per line."""
 
-    def __init__(self, fields: list[str] | None = None) -> None:
+    def __init__(self, fields: Fields | None = None) -> None:
         self._fields = fields
+        self._progress = ProgressLines()
+
+    @property
+    def at_line_start(self) -> bool:
+        """Whether the next text begins a line."""
+        return True
 
     def item(self, item: dict[str, Any]) -> None:
-        """Only the events are shown."""
+        """Ignore the item: only events are shown."""
 
     def event(self, content: Any) -> None:
-        """A line."""
-        self._line(pick(content, self._fields) if self._fields else content)
+        """Write a line."""
+        self._show(self._fields.pick(content) if self._fields else [content])
 
     def progress(self, message: str, percentage: float | None) -> None:
-        """A line on stderr."""
-        progress_line(message, percentage)
+        """Write a line to stderr, at most one a second."""
+        self._progress.add(message, percentage)
 
     def idle(self) -> None:
-        """Nothing is held back."""
+        """Show rows and progress that wait."""
+        self._progress.show_late()
+        if self._fields:
+            self._show(self._fields.flush())
 
     def pause(self) -> None:
-        """What was written so far must be seen before the question."""
+        """Make sure that everything so far is seen before a question."""
         sys.stdout.flush()
 
     def close(self) -> None:
-        """Everything is written."""
+        """Write the rest.
+
+        Raises:
+            CommandError: A field of `--fields` was in none of the events.
+        """
+        if self._fields:
+            self._show(self._fields.finish())
         sys.stdout.flush()
 
+    def _show(self, rows: list[Any]) -> None:
+        for row in rows:
+            self._line(row)
+
     def _line(self, value: Any) -> None:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        sys.stdout.write(text.translate(_ESCAPED) + "\n")
+        sys.stdout.write(self._json(value) + "\n")
         sys.stdout.flush()
+
+    def _json(self, value: Any) -> str:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPED)
+        return escape_json(text) if sys.stdout.isatty() else text
 
 
 class Items(Lines):
-    """Whole stream items, one a line."""
+    """Whole stream items, one per line."""
 
     def __init__(self) -> None:
         super().__init__()
-        # How a call ends is held back: it may be made again, because the hub has changed.
+        # The end of the call waits: the call may be made again, because the hub has changed.
         self._end: list[dict[str, Any]] = []
 
     def item(self, item: dict[str, Any]) -> None:
-        """A line."""
+        """Write a line."""
         self._end.append(item)
-        if item["type"] not in ("guidance", "error", "done"):
+        if item.get("type") not in ("guidance", "error", "done"):
             self._write()
 
     def close(self) -> None:
-        """The end."""
+        """Write the end."""
         self._write()
 
     def _write(self) -> None:
@@ -70,108 +101,84 @@ class Items(Lines):
         self._end = []
 
     def event(self, content: Any) -> None:
-        """Shown already."""
+        """Do nothing: `item` has written it."""
 
     def progress(self, message: str, percentage: float | None) -> None:
-        """Shown already."""
+        """Do nothing: `item` has written it."""
 
 
 class Document(Lines):
     """One JSON document: the object of a method with one event, the array of a stream."""
 
-    def __init__(self, *, streaming: bool, fields: list[str] | None = None) -> None:
+    def __init__(self, *, streaming: bool, fields: Fields | None = None) -> None:
         super().__init__(fields)
         self._streaming = streaming
-        self._events: list[Any] = []
+        self._rows: list[Any] = []
         self._failed = False
 
     def item(self, item: dict[str, Any]) -> None:
-        """Only the end matters here."""
-        self._failed = self._failed or item["type"] == "error"
+        """Note whether the call failed."""
+        self._failed = self._failed or item.get("type") == "error"
 
-    def event(self, content: Any) -> None:
-        """Kept until the end."""
-        self._events.append(pick(content, self._fields) if self._fields else content)
-
-    def close(self) -> None:
-        """The document; none where all there is to say is an error."""
-        if self._streaming and (self._events or not self._failed):
-            self._line(self._events)
-        elif self._events:
-            self._line(self._events[0])
-
-
-class Raw(Lines):
-    """The text of each event as it is, for events that have one; pieces of a text join up.
-
-    A piece says by `offset` where in its text it begins.
-    """
-
-    def __init__(self, fields: list[str] | None = None) -> None:
-        super().__init__(fields)
-        # Set while a piece has not ended its line.
-        self._in_text = False
-
-    def event(self, content: Any) -> None:
-        """The text, or the event as JSON."""
-        placed = isinstance(content, dict) and "offset" in content
-        content = pick(content, self._fields) if self._fields else content
-        text = text_of(content)
-        if text is None or not placed:
-            self._end_line()
-        if text is None:
-            self._line(content)
-            return
-        text = clean(text) if sys.stdout.isatty() else text
-        if placed:
-            sys.stdout.write(text)
-            self._in_text = not text.endswith("\n") if text else self._in_text
-        else:
-            sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        sys.stdout.flush()
-
-    def pause(self) -> None:
-        """A question begins on a line of its own."""
-        self._end_line()
-        super().pause()
+    def idle(self) -> None:
+        """Show progress that waits; the document waits until the end."""
+        self._progress.show_late()
 
     def close(self) -> None:
-        """End the line."""
-        self._end_line()
+        """Write the document, unless the call failed before its first event."""
         super().close()
+        if (self._streaming and not self._failed) or len(self._rows) > 1:
+            self._line(self._rows)
+        elif self._rows:
+            self._line(self._rows if self._streaming else self._rows[0])
 
-    def _end_line(self) -> None:
-        if self._in_text:
-            sys.stdout.write("\n")
-            self._in_text = False
-
-
-def progress_line(message: str, percentage: float | None) -> None:
-    """How far a method is, for whoever reads stderr."""
-    share = "" if percentage is None else f" {percentage:.0f} %"
-    sys.stderr.write(f"{one_line(message)}{share}\n")
+    def _show(self, rows: list[Any]) -> None:
+        self._rows += rows
 
 
-def text_of(content: Any) -> str | None:
-    """The one text that an event is about."""
+class ProgressLines:
+    """Progress as lines on stderr, at most one a second; of several the newest."""
+
+    def __init__(self) -> None:
+        self._waiting = ""
+        self._shown_at = 0.0
+
+    def add(self, message: str, percentage: float | None) -> None:
+        """Show a message, now or when a second has passed."""
+        share = "" if percentage is None else f" {percentage:.0f} %"
+        self._waiting = f"{one_line(message)}{share}"
+        self.show_late()
+
+    def show_late(self) -> None:
+        """Show the message that waits, if it is time."""
+        now = time.monotonic()
+        if self._waiting and now - self._shown_at >= PROGRESS_SECONDS:
+            sys.stderr.write(self._waiting + "\n")
+            sys.stderr.flush()
+            self._waiting, self._shown_at = "", now
+
+
+def inner_event(content: Any) -> Any:
+    """Return the event that an event of a log wraps, else the event itself."""
+    wrapped = content.get("event") if isinstance(content, dict) else None
+    return wrapped if isinstance(wrapped, dict) else content
+
+
+def text_of(content: Any, names: tuple[str, ...] = _TEXTS) -> str | None:
+    """Return the one text that an event is about, also if it is that of its `data`."""
     if isinstance(content, str):
         return content
-    if isinstance(content, dict):
-        for name in ("render", "text", "content", "line", "message", "value", "handle"):
-            if isinstance(content.get(name), str):
-                return str(content[name])
+    if not isinstance(content, dict):
+        return None
+    places = [content, content["data"]] if isinstance(content.get("data"), dict) else [content]
+    for name in names:
+        for place in places:
+            if isinstance(place.get(name), str):
+                return str(place[name])
     return None
 
 
-def pick(content: Any, fields: list[str]) -> dict[str, Any]:
-    """Some fields of an event; dots reach inside, what is not there is null."""
-    picked: dict[str, Any] = {}
-    for field in fields:
-        value = content
-        for part in field.split("."):
-            if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-                value = value[int(part)]
-            else:
-                value = value.get(part) if isinstance(value, dict) else None
-        picked[field] = value
-    return picked
+def write_json(value: object) -> None:
+    """Write a JSON document, on a terminal with escapes for invisible characters."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    sys.stdout.write((escape_json(text) if sys.stdout.isatty() else text) + "\n")

@@ -7,11 +7,14 @@ import os
 import select
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hubd.wire.terminal import clean, one_line
 from synapse.client import GLANCE_SECONDS
 from synapse.errors import CommandError
-from synapse.render.safe import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 YES = ("y", "yes", "true", "1")
 NO = ("n", "no", "false", "0")
@@ -20,23 +23,33 @@ NO = ("n", "no", "false", "0")
 _typed = b""
 
 
-class _Terminal:
-    """The person's keyboard, until a deadline."""
+class Withdrawn(Exception):
+    """The question needs no answer any more."""
 
-    def __init__(self, deadline: float) -> None:
+
+class _Terminal:
+    """The person's keyboard, until a deadline or until the question is withdrawn."""
+
+    def __init__(self, deadline: float, withdrawal: Callable[[], str | None]) -> None:
         self._deadline = deadline
+        self._withdrawal = withdrawal
 
     def line(self, prompt: str) -> str:
-        """A line; the prompt goes to stderr, because stdout is data.
+        """Return a line; the prompt goes to stderr, because stdout is data.
 
         Raises:
             EOFError: The person has closed the input.
             TimeoutError: The deadline is over.
+            Withdrawn: The hub has withdrawn the question.
         """
         global _typed
+        if reason := self._withdrawal():
+            raise Withdrawn(reason)
         sys.stderr.write(prompt)
         sys.stderr.flush()
         while b"\n" not in _typed:
+            if reason := self._withdrawal():
+                raise Withdrawn(reason)
             left = self._deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
@@ -51,12 +64,12 @@ class _Terminal:
 
 
 def read_answer(question: dict[str, Any], text: str) -> dict[str, Any]:
-    """The answer that a text given with --answer stands for.
+    """Return the answer that a text given with --answer stands for.
 
     Raises:
         CommandError: It does not fit the question.
     """
-    kind = question["type"]
+    kind = question.get("type")
     if kind == "confirm":
         if text.lower() not in YES + NO:
             raise CommandError(f"--answer {text!r} is neither yes nor no", status=2)
@@ -72,21 +85,34 @@ def read_answer(question: dict[str, Any], text: str) -> dict[str, Any]:
         return {"type": "custom", "data": text}
 
 
-def ask(question: dict[str, Any], deadline: float) -> dict[str, Any] | None:
+def ask(
+    question: dict[str, Any], deadline: float, withdrawal: Callable[[], str | None]
+) -> dict[str, Any] | None:
     """Ask the person at the terminal; an end of input declines.
 
+    Args:
+        question: The question.
+        deadline: The time by which the answer must be there.
+        withdrawal: Returns why the question needs no answer any more, or None.
+
     Returns:
-        The answer; None if there was none by the deadline.
+        The answer; None if there was none by the deadline, or none is needed.
     """
     try:
-        return _ask(question, _Terminal(deadline))
+        return _ask(question, _Terminal(deadline, withdrawal))
     except TimeoutError:
         say("")
         return None
+    except Withdrawn as reason:
+        say(f"\nThe question was withdrawn: {one_line(str(reason))}")
+        return None
+    except KeyboardInterrupt:
+        say("")
+        raise
 
 
 def _ask(question: dict[str, Any], terminal: _Terminal) -> dict[str, Any]:
-    kind = question["type"]
+    kind = question.get("type")
     try:
         if kind == "confirm":
             return {"type": "confirmed", "value": _confirm(question, terminal)}
@@ -103,9 +129,9 @@ def _ask(question: dict[str, Any], terminal: _Terminal) -> dict[str, Any]:
 
 def _confirm(question: dict[str, Any], terminal: _Terminal) -> bool:
     default = question.get("default")
-    choices = {True: "[Y/n]", False: "[y/N]", None: "[y/n]"}[default]
+    choices = "[y/n]" if default is None else "[Y/n]" if default else "[y/N]"
     while True:
-        text = terminal.line(f"{clean(question['message'])} {choices} ").strip().lower()
+        text = terminal.line(f"{_message(question)} {choices} ").strip().lower()
         if not text and default is not None:
             return bool(default)
         if text in YES + NO:
@@ -116,7 +142,7 @@ def _confirm(question: dict[str, Any], terminal: _Terminal) -> bool:
 def _prompt(question: dict[str, Any], terminal: _Terminal) -> str:
     default, placeholder = question.get("default"), question.get("placeholder")
     extra = f" [{default}]" if default else f" ({placeholder})" if placeholder else ""
-    message = f"{clean(question['message'])}{clean(extra)}: "
+    message = f"{_message(question)}{clean(extra)}: "
     if not question.get("multiline"):
         return terminal.line(message) or str(default or "")
     say(f"{message}(end with a line that is a single '.')")
@@ -127,10 +153,10 @@ def _prompt(question: dict[str, Any], terminal: _Terminal) -> str:
 
 
 def _select(question: dict[str, Any], terminal: _Terminal) -> list[str]:
-    say(clean(question["message"]))
-    for number, option in enumerate(question["options"], start=1):
+    say(_message(question))
+    for number, option in enumerate(_options(question), start=1):
         more = f" - {option['description']}" if option.get("description") else ""
-        say(f"  {number}) {clean(option['label'])}{clean(more)}")
+        say(f"  {number}) {clean(_label(option))}{clean(more)}")
     many = question.get("multiSelect")
     while True:
         text = terminal.line("numbers, separated by commas: " if many else "number: ")
@@ -143,14 +169,27 @@ def _select(question: dict[str, Any], terminal: _Terminal) -> list[str]:
 def _option(question: dict[str, Any], text: str) -> str:
     """The value that a number, a label or the value itself stands for."""
     text = text.strip()
-    options = question["options"]
+    options = _options(question)
     for option in options:
-        if text == option["value"] or text.lower() == option["label"].lower():
-            return str(option["value"])
+        if text == str(option.get("value")) or text.lower() == _label(option).lower():
+            return str(option.get("value"))
     if text.isdecimal() and 1 <= int(text) <= len(options):
-        return str(options[int(text) - 1]["value"])
-    values = ", ".join(option["value"] for option in options)
+        return str(options[int(text) - 1].get("value"))
+    values = ", ".join(str(option.get("value")) for option in options)
     raise CommandError(f"{text!r} is not one of {values}", status=2)
+
+
+def _options(question: dict[str, Any]) -> list[dict[str, Any]]:
+    options = question.get("options")
+    return [option for option in options if isinstance(option, dict)] if options else []
+
+
+def _label(option: dict[str, Any]) -> str:
+    return str(option.get("label") or option.get("value"))
+
+
+def _message(question: dict[str, Any]) -> str:
+    return clean(str(question.get("message") or "The method asks"))
 
 
 def say(text: str) -> None:

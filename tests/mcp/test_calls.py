@@ -29,10 +29,10 @@ async def test_arguments_that_do_not_fit_are_refused_in_words_and_nothing_runs(
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"left": 1, "rigth": 2}, "invalid_params: unknown parameter 'rigth'\nDid you mean right?"),
         ({"right": 2}, "invalid_params: parameter 'left' is missing\nadd takes: left, right"),
-        ({"left": "1"}, "invalid_params: parameter 'left': Input should be a valid integer"),
-        ({"left": None}, "invalid_params: parameter 'left': Input should be a valid integer"),
-        ({"left": 1.5}, "invalid_params: parameter 'left': Input should be a valid integer"),
-        ({"left": [1]}, "invalid_params: parameter 'left': Input should be a valid integer"),
+        ({"left": "1"}, "invalid_params: parameter 'left' must be a whole number"),
+        ({"left": None}, "invalid_params: parameter 'left' must be a whole number"),
+        ({"left": 1.5}, "invalid_params: parameter 'left' must be a whole number"),
+        ({"left": [1]}, "invalid_params: parameter 'left' must be a whole number"),
     ]
     async with (
         serving(tmp_path, desk) as served,

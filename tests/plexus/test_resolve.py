@@ -327,7 +327,7 @@ async def test_a_template_writes_each_of_several(hub: Hub) -> None:
     ("template", "message"),
     [
         ("{{#a}}", "line 1: section 'a' is not closed"),
-        ("x" * (MAX_TEMPLATE + 1), "parameter 'template': String should have at most"),
+        ("x" * (MAX_TEMPLATE + 1), "parameter 'template' must have at most"),
         ("{{message}}" * 20_000, "longer than 1,048,576 bytes"),
     ],
 )

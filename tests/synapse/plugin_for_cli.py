@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from typing import Literal
+from typing import Any, Literal
 
 from hubd.activation import Activation, Event, Handle, Option, method, resolver
 from hubd.errors import by_code
@@ -15,6 +15,8 @@ HOSTILE = (
     " \x9b32mC1 \x1bcRESET back\x08\rover \x7f end"
 )
 TAME = "RED LINK C1 RESET backover  end"
+# An override that turns text round, a zero width space, a tag, a byte order mark.
+INVISIBLE = "file\u202egpj.exe a\u200bb \U000e0041\ufeff 👩\u200d💻 שלום\u200f"
 
 
 class Note(Event):
@@ -54,7 +56,20 @@ class Odd(Event):
 
 class Nodes(Event):
     tree_id: str
-    nodes: list[dict[str, str | None]]
+    nodes: list[dict[str, Any]]
+    more: int = 0
+
+
+class TreePage(Event):
+    """A page of a tree."""
+
+    tree: dict[str, Any]
+
+
+class Open(Event):
+    """An event whose fields are not declared."""
+
+    values: dict[str, Any]
 
 
 class Delta(Event, tag="content_delta"):
@@ -62,10 +77,12 @@ class Delta(Event, tag="content_delta"):
 
 
 class AwaitingApproval(Event):
-    approval: str
+    approval_id: str
+    tool_name: str
 
 
 class ApprovalResolved(Event):
+    approval_id: str
     approved: bool
 
 
@@ -85,6 +102,56 @@ class Speech(Event):
 
 class Complete(Event):
     turns: int
+    result: dict[str, Any] | None = None
+
+
+class Whole(Event, tag="content"):
+    """A block of text, whole."""
+
+    text: str
+    block_index: int = 0
+    parent_tool_use_id: str | None = None
+
+
+class PlacedDelta(Event, tag="content_delta"):
+    """The next piece of a block."""
+
+    text: str
+    offset: int
+    block_index: int = 0
+
+
+class Thought(Event, tag="thinking"):
+    text: str
+
+
+class ThoughtDelta(Event, tag="thinking_delta"):
+    text: str
+    offset: int
+
+
+class ToolUse(Event):
+    tool_name: str
+
+
+class ToolResult(Event):
+    output: str
+    text: str
+
+
+class Recorded(Event, tag="event"):
+    """An event of a log."""
+
+    seq: int
+    event: dict[str, Any]
+
+
+class Blocks(Event, tag="message"):
+    """A whole message in blocks."""
+
+    role: str
+    content: list[dict[str, Any]]
+    node_id: str
 
 
 class ChatFailed(Event, tag="error"):
@@ -215,7 +282,17 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(render="chat")
     async def chat(
-        self, end: Literal["complete", "waiting", "denied", "approved", "error", "failed"]
+        self,
+        end: Literal[
+            "complete",
+            "waiting",
+            "denied",
+            "went on",
+            "approved",
+            "refused by the agent",
+            "error",
+            "failed",
+        ],
     ) -> AsyncIterator[Delta | AwaitingApproval | ApprovalResolved | Complete | ChatFailed]:
         """Chat, and end in one of the ways a chat ends.
 
@@ -224,12 +301,14 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
         """
         yield Delta(text="Hel")
         yield Delta(text="lo")
-        if end in ("waiting", "denied", "approved"):
-            yield AwaitingApproval(approval="a1")
-        if end in ("denied", "approved"):
-            yield ApprovalResolved(approved=end == "approved")
-        if end in ("complete", "approved"):
-            yield Complete(turns=1)
+        if end in ("waiting", "denied", "went on", "approved"):
+            yield AwaitingApproval(approval_id="a1", tool_name="Bash")
+        if end in ("denied", "went on", "approved"):
+            yield ApprovalResolved(approval_id="a1", approved=end == "approved")
+        if end in ("complete", "went on", "approved"):
+            yield Complete(turns=1, result={"permission_denials": []})
+        if end == "refused by the agent":
+            yield Complete(turns=1, result={"permission_denials": [{"tool_name": "Write"}]})
         if end == "error":
             yield ChatFailed(message="the model gave up")
         if end == "failed":
@@ -242,6 +321,149 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
         yield Piece(content="Half ", offset=0)
         yield Piece(content="and half", offset=5)
         yield Complete(turns=1)
+
+    @method(render="chat")
+    async def talk(
+        self, live: bool = True
+    ) -> AsyncIterator[
+        Thought | ThoughtDelta | PlacedDelta | Whole | ToolUse | ToolResult | Note | Complete
+    ]:
+        """An answer in two blocks, with thinking, a tool and a subagent around them.
+
+        Args:
+            live: The pieces of the first block come before the whole.
+        """
+        yield ThoughtDelta(text="Hmm", offset=0)
+        yield Thought(text="Hmm")
+        if live:
+            yield PlacedDelta(text="The first ", offset=0)
+            yield PlacedDelta(text="bl", offset=10)
+        yield Whole(text="The first block.")
+        yield ToolUse(tool_name="Bash")
+        yield Whole(text="from a subagent", parent_tool_use_id="t1")
+        yield ToolResult(output="from a tool", text="from a tool")
+        if live:
+            yield PlacedDelta(text="The second", offset=0, block_index=1)
+        yield Whole(text="The second.\n", block_index=1)
+        yield Note(text="a note")
+        yield Complete(turns=1)
+
+    @method(render="chat", read_only=True)
+    async def recorded(self) -> AsyncIterator[Recorded]:
+        """The same from a log."""
+        events: list[dict[str, Any]] = [
+            {"type": "user_message", "text": "Well?"},
+            {"type": "thinking", "text": "Hmm"},
+            {"type": "content", "text": "The answer."},
+            {"type": "tool_result", "text": "from a tool"},
+            {"type": "complete"},
+        ]
+        for seq, event in enumerate(events):
+            yield Recorded(seq=seq, event=event)
+
+    @method(render="chat", read_only=True)
+    async def messages(self) -> AsyncIterator[Blocks]:
+        """A conversation in whole messages."""
+        node = "01a1eaf9-fefe-752f-82e7-76290000000"
+        asked = {"type": "text", "text": "Well?"}
+        yield Blocks(role="user", content=[asked], node_id=f"{node}1")
+        answer = [
+            {"type": "thinking", "thinking": "Hmm"},
+            {"type": "text", "text": "The answer."},
+            {"type": "tool_use", "name": "Bash"},
+        ]
+        yield Blocks(role="assistant", content=answer, node_id=f"{node}2")
+        result = [{"type": "tool_result", "content": "from a tool"}]
+        yield Blocks(role="user", content=result, node_id=f"{node}3")
+
+    @method(render="chat")
+    async def linger(self, key: str, queued: bool = False) -> AsyncIterator[Delta | Complete]:
+        """A chat that answers when told to.
+
+        Args:
+            key: Whose chat.
+            queued: Say what it waits for.
+        """
+        if queued:
+            await self.host.progress("queued behind 1 chat")
+        await self._turns[key].acquire()
+        yield Delta(text="at last")
+        yield Complete(turns=1)
+
+    @method(render="chat", read_only=True)
+    async def follow(self, key: str) -> AsyncIterator[Delta]:
+        """Watch a chat."""
+        yield Delta(text=key)
+
+    @method(streaming=False)
+    async def cancel(self, key: str) -> AsyncIterator[Note]:
+        """End a chat."""
+        yield Note(text=key)
+
+    @method(streaming=False)
+    async def busy(self, count: int = 200) -> AsyncIterator[Note]:
+        """Report progress often."""
+        for number in range(count):
+            await self.host.progress(f"step {number}")
+        yield Note(text="worked")
+
+    @method(streaming=False, destructive=True)
+    async def hide(self, name: str = "it") -> AsyncIterator[Note]:
+        """Remove something."""
+        yield Note(text=f"{name} is gone")
+
+    @method(streaming=False, bidirectional=True)
+    async def two_questions(self) -> AsyncIterator[Note]:
+        """Ask whether, then who."""
+        sure = await self.host.confirm("Sure?")
+        name = await self.host.prompt("Who?")
+        yield Note(text=f"{sure} {name}")
+
+    @method(streaming=False, read_only=True)
+    async def anything(self) -> AsyncIterator[Open]:
+        """An event with fields that no schema names."""
+        yield Open(values={"colour": "red", "size": 3})
+
+    @method(streaming=False, render="tree")
+    async def long_tree(
+        self, turns: int = 30, resolve: bool = False, limit: int = 10000
+    ) -> AsyncIterator[Nodes]:
+        """A conversation of many turns that forks once, with nodes left out.
+
+        Args:
+            turns: How many.
+            resolve: Show what the handles point at.
+            limit: How many nodes at most.
+        """
+        what = "message" if resolve else "handle"
+        nodes: list[dict[str, Any]] = [{"id": "root", "parent": None, "summary": ""}]
+        head = "root"
+        for turn in range(turns):
+            names = (f"t{turn}", f"u{turn}", f"a{turn}", f"b{turn}")
+            parents = (head, names[0], names[0], names[2])
+            for name, parent in zip(names, parents, strict=True):
+                text = f"{what} {name} " + "long " * 30
+                nodes.append({"id": name, "parent": parent, "summary": text})
+            head = names[2]
+        fork = [("f1", "a3"), ("f2", "f1"), ("f3", "f2")]
+        nodes += [{"id": name, "parent": above, "summary": name} for name, above in fork]
+        nodes[-1]["more"] = 7
+        yield Nodes(tree_id="t1", nodes=nodes, more=1234)
+
+    @method(read_only=True)
+    async def tree_pages(self) -> AsyncIterator[TreePage]:
+        """A tree in two pages, with the fields of a stored node."""
+        uuid = "01a1eaf9-fefe-752f-82e7-76290000000"
+        first = {"id": f"{uuid}1", "parent": None, "data": {"type": "text", "content": "one"}}
+        handle = {"type": "external", "handle": "echo@1.0.0::once:hi"}
+        second = {"id": f"{uuid}2", "parent": f"{uuid}1", "data": handle}
+        for node in (first, second):
+            yield TreePage(tree={"tree_id": "t1", "state": "active", "nodes": [node]})
+
+    @method(streaming=False)
+    async def invisible(self) -> AsyncIterator[Note]:
+        """Text with characters that nobody sees."""
+        yield Note(text=INVISIBLE)
 
     @method(render="table", read_only=True)
     async def rows(self, count: int = 3) -> AsyncIterator[Row]:
@@ -263,7 +485,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
     @method(streaming=False, render="tree")
     async def branches(self) -> AsyncIterator[Nodes]:
         """A tree."""
-        nodes: list[dict[str, str | None]] = [
+        nodes: list[dict[str, Any]] = [
             {"id": "a", "parent": None, "summary": "the root"},
             {"id": "b", "parent": "a", "summary": "a leaf"},
         ]

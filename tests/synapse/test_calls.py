@@ -165,7 +165,7 @@ def test_items_of_a_failed_call_end_with_guidance_error_and_done(home: Path) -> 
     [
         ("name", {"name": "Earth"}),
         ("name,moons.0", {"name": "Earth", "moons.0": "Luna"}),
-        ("moons.7, none.at", {"moons.7": None, "none.at": None}),
+        ("moons.7, parent", {"moons.7": None, "parent": "Sun"}),
     ],
 )
 def test_fields_pick_what_was_asked_for(home: Path, fields: str, expected: object) -> None:
@@ -175,7 +175,7 @@ def test_fields_pick_what_was_asked_for(home: Path, fields: str, expected: objec
 
 @pytest.mark.parametrize(
     ("fields", "expected"),
-    [("handle", "echo@1.0.0::once:hi\n"), ("count", '{"count":1}\n'), ("message,count", "hi\n")],
+    [("handle", "echo@1.0.0::once:hi\n"), ("count", "1\n"), ("message,count", "hi\t1\n")],
 )
 def test_raw_is_the_text_of_the_fields_that_were_asked_for(
     home: Path, fields: str, expected: str
@@ -184,10 +184,112 @@ def test_raw_is_the_text_of_the_fields_that_were_asked_for(
     assert synapse(*words, home=home).stdout == expected
 
 
-@pytest.mark.parametrize("more", [(), ("--fields", "content")])
-def test_raw_joins_the_pieces_of_a_text(home: Path, more: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [((), ["Half and half"]), (("--fields", "content"), ["Well?", "Half and half"])],
+)
+def test_raw_joins_the_pieces_of_a_text(
+    home: Path, more: tuple[str, ...], expected: list[str]
+) -> None:
     result = synapse("cli", "pieces", "-o", "raw", *more, home=home)
-    assert result.stdout.splitlines()[:2] == ["Well?", "Half and half"]
+    assert result.stdout.splitlines() == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("talk", "The first block.\nThe second.\n"),
+        ("talk --no-live", "The first block.\nThe second.\n"),
+        ("chat --end complete", "Hello\n"),
+        ("recorded", "The answer.\n"),
+        ("messages", "Well?\nThe answer.\n"),
+    ],
+)
+def test_raw_is_the_assistants_text_once(home: Path, words: str, expected: str) -> None:
+    result = synapse("cli", *words.split(), "--raw", home=home)
+    assert (result.returncode, result.stdout, result.stderr) == (0, expected, "")
+
+
+def test_raw_of_a_real_chat_fits_into_a_variable(home: Path) -> None:
+    script = """
+    x=$(synapse claudecode chat --name raw --model offline --prompt 'hello raw' --raw) || exit 9
+    y=$(synapse claudecode follow --name raw --raw) || exit 8
+    printf '%s\n' "$x" "$y"
+    synapse cone create --name raw >/dev/null
+    synapse cone chat --identifier raw --prompt 'hello cone' --raw 2>/dev/null
+    """
+    result = shell(script, home=home)
+    first, second, third = result.stdout.splitlines()
+    assert first == second
+    assert (first.count("hello raw"), third.count("hello cone")) == (1, 1)
+    assert "::" not in result.stdout
+
+
+@pytest.mark.parametrize("output", [(), ("-o", "json"), ("--raw",)])
+def test_fields_pick_from_the_rows_of_an_event(home: Path, output: tuple[str, ...]) -> None:
+    words = ("cli", "pages", "--count", "2", "--fields", "name,size", *output)
+    result = synapse(*words, home=home)
+    rows = [{"name": "name-0", "size": 0}, {"name": "name-1", "size": 1}]
+    if output == ("--raw",):
+        assert result.stdout == "name-0\t0\nname-1\t1\n"
+    else:
+        assert lines(result.stdout) == ([rows] if output else rows)
+
+
+def test_fields_of_an_empty_list_are_no_rows(home: Path) -> None:
+    result = synapse("cli", "pages", "--count", "0", "--fields", "name", home=home)
+    assert (result.returncode, result.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("solar earth info --fields nmae", "Did you mean name"),
+        ("solar earth info --fields name,moons.x", ""),
+        ("cli pages --fields siez", "Did you mean size?"),
+        # The schema leaves these open, so the event decides.
+        ("cli anything --fields values.color", "Did you mean values.colour"),
+    ],
+)
+def test_an_unknown_field_is_a_usage_error_with_the_nearest_name(
+    home: Path, words: str, hint: str
+) -> None:
+    result = synapse(*words.split(), home=home)
+    assert refusal(result, 2).startswith("unknown field ")
+    assert hint in result.stderr
+    if words.startswith("cli anything"):
+        for output in ("-o json", "-o table", "--raw"):
+            result = synapse(*words.split(), *output.split(), home=home)
+            assert refusal(result, 2).startswith("unknown field ")
+
+
+def test_a_field_that_only_the_event_declares_is_picked(home: Path) -> None:
+    result = synapse("cli", "anything", "--fields", "values.colour", home=home)
+    assert lines(result.stdout) == [{"values.colour": "red"}]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_a_handle_from_stdin_may_end_with_a_newline(home: Path, end: str) -> None:
+    handle = "echo@1.0.0::once:hi"
+    words = ("plexus", "resolve-handle", "--handle", "-")
+    result = synapse(*words, home=home, stdin=handle + end)
+    assert [event["handle"] for event in lines(result.stdout)] == [handle]
+
+
+def test_a_text_from_stdin_keeps_its_newline(home: Path) -> None:
+    result = synapse("echo", "once", "--message", "-", home=home, stdin="hi\n")
+    assert lines(result.stdout)[0]["message"] == "hi\n"
+
+
+def test_a_handle_can_be_given_as_an_object(home: Path) -> None:
+    handle = '{"plugin":"echo","version":"1.0.0","method":"once","meta":["hi"]}'
+    tree = lines(synapse("arbor", "tree-create", home=home).stdout)[0]["tree_id"]
+    words = ("arbor", "node-create-external", "--tree-id", str(tree), "--handle", handle)
+    created = synapse(*words, home=home)
+    assert created.returncode == 0, created.stderr
+    assert lines(created.stdout)[0]["content"] == "echo@1.0.0::once:hi"
+    resolved = synapse("plexus", "resolve-handle", "--handle", handle, home=home)
+    assert lines(resolved.stdout)[0]["handle"] == "echo@1.0.0::once:hi"
 
 
 def test_a_table_can_be_asked_for_in_a_pipe(home: Path) -> None:
@@ -311,11 +413,23 @@ def test_what_came_before_an_error_is_shown(home: Path, option: tuple[str, ...])
 
 @pytest.mark.parametrize(
     ("end", "status"),
-    [("complete", 0), ("approved", 0), ("waiting", 8), ("denied", 8), ("error", 1), ("failed", 5)],
+    [
+        *(("complete", 0), ("approved", 0), ("waiting", 8), ("denied", 8), ("went on", 8)),
+        *(("refused by the agent", 8), ("error", 1), ("failed", 5)),
+    ],
 )
 def test_the_final_state_of_a_chat_decides(home: Path, end: str, status: int) -> None:
     result = synapse("cli", "chat", "--end", end, home=home)
     assert result.returncode == status
+    reasons = {
+        "waiting": "the chat waits for an approval of Bash",
+        "denied": "a tool call was denied: Bash",
+        "went on": "the chat is complete, but a tool call was denied: Bash",
+        "refused by the agent": "the chat is complete, but a tool call was denied: Write",
+        "error": "the chat failed: the model gave up",
+    }
+    if end in reasons:
+        assert result.stderr == f"synapse: {reasons[end]}\n"
     assert lines(result.stdout)[:2] == [
         {"type": "content_delta", "text": "Hel"},
         {"type": "content_delta", "text": "lo"},
@@ -365,16 +479,34 @@ def test_a_mistake_is_one_line_with_the_nearest_name(
     assert hint in result.stderr
 
 
-def test_a_missing_parameter_is_answered_with_the_help(home: Path) -> None:
-    result = synapse("cli", "say", home=home)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("cli.say - Say something and hand out a handle to it.")
-    assert result.stderr.endswith("\nsynapse: missing parameter --text\n")
+@pytest.mark.parametrize(
+    ("words", "message", "usage"),
+    [
+        ("cli say", "missing --text", "cli say --text TEXT"),
+        (
+            "claudecode chat",
+            "missing --name and --prompt",
+            "claudecode chat --name NAME --prompt TEXT",
+        ),
+        (
+            "claudecode get",
+            "missing --name or --session-id",
+            "claudecode get (--name NAME | --session-id ID)",
+        ),
+    ],
+)
+def test_a_missing_parameter_is_answered_with_the_usage_line(
+    home: Path, words: str, message: str, usage: str
+) -> None:
+    result = synapse(*words.split(), home=home)
+    assert refusal(result, 2) == message
+    [_, hint] = result.stderr.splitlines()
+    assert hint == f"         synapse {usage}      (--help shows all parameters)"
 
 
 def test_what_the_hub_refuses_is_a_usage_error(home: Path) -> None:
     result = synapse("echo", "echo", "--message", "x", "--count", "0", home=home)
-    assert "count" in refusal(result, 2)
+    assert refusal(result, 2) == "parameter 'count' must be 1 or more"
 
 
 def test_an_error_is_one_line_whatever_is_in_it(home: Path) -> None:
@@ -397,6 +529,25 @@ def test_questions_are_answered_from_the_command_line(home: Path) -> None:
     assert ask("select", "--answer", "Green") == "['g']"
     assert ask("many", "--answer", "r,3") == "['r', 'b']"
     assert ask("custom", "--answer", '{"a": 1}') == "{'a': 1}"
+
+
+def test_yes_answers_the_yes_no_question_and_answer_the_next_one(home: Path) -> None:
+    result = synapse("cli", "two-questions", "--yes", "--answer", "Tom", home=home)
+    assert lines(result.stdout) == [{"type": "note", "text": "True Tom"}]
+
+
+def test_a_destructive_method_runs_in_a_script_without_a_question(home: Path) -> None:
+    result = synapse("cli", "hide", home=home)
+    assert (lines(result.stdout), result.stderr) == ([{"type": "note", "text": "it is gone"}], "")
+
+
+def test_progress_in_a_pipe_is_at_most_a_line_a_second(home: Path) -> None:
+    for output in ((), ("-o", "json"), ("-o", "table")):
+        result = synapse("cli", "busy", *output, home=home)
+        reported = result.stderr.splitlines()
+        assert reported[0] == "step 0"
+        assert len(reported) < 100
+        assert "worked" in result.stdout
 
 
 @pytest.mark.parametrize(("kind", "wrong"), [("confirm", "perhaps"), ("select", "mauve")])
@@ -531,8 +682,8 @@ def test_a_hub_that_changes_is_noticed_at_once(tmp_path: Path) -> None:
         (home / "cache" / before).write_bytes(old)
         wrong = synapse("cli", "say", "--text", "x", home=home)
         assert wrong.returncode == 2
-        assert wrong.stderr.endswith("synapse: missing parameter --volume\n")
-        assert "--volume integer" in wrong.stderr
+        assert wrong.stderr.startswith("synapse: missing --volume\n")
+        assert "--volume NUMBER" in wrong.stderr
 
         for option in ((), ("--items",)):
             (home / "cache" / before).write_bytes(old)
@@ -578,21 +729,32 @@ def test_a_cache_that_cannot_be_read_is_made_anew(home: Path, rubbish: bytes) ->
 
 
 def test_a_daemon_that_dies_in_the_middle_of_a_call_is_told(tmp_path: Path) -> None:
-    with Daemon(tmp_path / "home", *PLUGIN) as daemon:
-        process = subprocess.Popen(
-            [*SYNAPSE, "cli", "slow", "--key", "k"],
+    def started(*words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*SYNAPSE, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=clean_environment(daemon.home),
             text=True,
         )
-        with process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            daemon.kill()
-            _, stderr = process.communicate(timeout=20)
-    assert process.returncode == 5
-    assert stderr == "synapse: the daemon went away in the middle of the call\n"
+
+    with (
+        Daemon(tmp_path / "home", *PLUGIN) as daemon,
+        started("cli", "slow", "--key", "k") as slow,
+        started("cli", "linger", "--key", "a chat", "--queued") as chat,
+    ):
+        assert slow.stdout is not None
+        slow.stdout.readline()
+        assert chat.stderr is not None
+        assert chat.stderr.readline() == "queued behind 1 chat\n"
+        daemon.kill()
+        _, stderr = slow.communicate(timeout=20)
+        _, of_chat = chat.communicate(timeout=20)
+    hint = "See what happened: hubd logs, synapse self doctor"
+    told = f"synapse: the daemon went away in the middle of the call\n         {hint}"
+    assert (slow.returncode, stderr) == (5, f"{told}\n")
+    follow = "Continue reading: synapse cli follow --key 'a chat'"
+    assert (chat.returncode, of_chat) == (5, f"{told}   {follow}\n")
 
 
 def test_a_socket_that_others_could_have_put_there_is_not_spoken_to(tmp_path: Path) -> None:

@@ -611,17 +611,17 @@ def test_a_refusal_says_what_would_have_been_right(tokens: list[str], hint: str)
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        ([], "missing parameters --first-name, --age"),
-        (["--age", "5"], "missing parameter --first-name"),
+        ([], "missing --first-name and --age"),
+        (["--age", "5"], "missing --first-name"),
     ],
 )
-def test_missing_parameters_are_all_named_and_ask_for_the_help(
+def test_missing_parameters_are_all_named_and_ask_for_the_usage_line(
     tokens: list[str], message: str
 ) -> None:
     schema = params(["first_name", "age"], first_name=STRING, age=INTEGER, other=STRING)
     problem = refused(schema, *tokens)
-    assert (problem.message, problem.show_help) == (message, True)
-    assert not refused(schema, "--bogus").show_help
+    assert (problem.message, problem.show_usage) == (message, True)
+    assert not refused(schema, "--bogus").show_usage
 
 
 @pytest.mark.parametrize(

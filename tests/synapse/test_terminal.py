@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.support import Daemon
-from tests.synapse.plugin_for_cli import TAME
+from tests.synapse.plugin_for_cli import INVISIBLE, TAME
 from tests.synapse.support import (
     MISSES_SIGNALS,
     PLUGIN,
@@ -72,7 +73,7 @@ def test_one_event_is_its_fields_below_each_other(home: Path) -> None:
     ("words", "expected"),
     [
         (("cli", "words"), ["plain words"]),
-        (("cli", "branches"), ["t1", "└── the root", "    └── a leaf"]),
+        (("cli", "branches"), ["t1", "● a  the root", "● b  a leaf"]),
         (("cli", "chat", "--end", "complete"), ["Hello", "· complete turns=1"]),
         (("cli", "pieces"), ["user: Well?", "Half and half", "· complete turns=1"]),
         (("mustache", "render", "--template", "one\n\ntwo\n"), ["one", "", "two"]),
@@ -111,6 +112,47 @@ def test_a_mistake_is_one_line_at_a_terminal_too(home: Path) -> None:
     status, text = at_terminal("echo", "once", "--mesage", "x", home=home)
     expected = "synapse: unknown parameter --mesage\n         Did you mean --message?\n"
     assert (status, text) == (2, expected)
+
+
+@pytest.mark.parametrize("columns", [40, 100])
+def test_a_tree_has_a_line_for_every_node_at_any_width(home: Path, columns: int) -> None:
+    status, text = at_terminal("cli", "long-tree", home=home, columns=columns)
+    shown = without_own_sequences(text).splitlines()
+    assert (status, shown[0]) == (0, "t1")
+    assert max(map(cell_len, shown)) <= columns
+    names = [f"{kind}{turn}" for turn in range(30) for kind in "tuab"]
+    drawn = [re.sub("^[ │├└─●]*", "", line).split()[0] for line in shown[1:-1]]
+    assert sorted(drawn) == sorted([*names, "f1", "f2", "f3", "…"])
+    # The turns before the fork are flat, and so are those behind it, one step further in.
+    turns = [line for line in shown if re.match("[ │├└─]*● t", line)]
+    assert [line.partition("● ")[0] for line in turns] == [""] * 4 + ["├─"] + ["│ "] * 25
+    assert all(cell_len(line.partition("●")[0]) <= 6 for line in shown if "●" in line)
+    assert [line.strip() for line in shown if "…" in line and "more" in line] == [
+        "… 7 more",
+        "… 1,234 more nodes (see --limit)",
+    ]
+
+
+def test_the_handles_of_a_tree_are_resolved_only_for_a_person(home: Path) -> None:
+    words = ("cli", "long-tree", "--turns", "4")
+    assert "handle t1" not in at_terminal(*words, home=home)[1]
+    assert "handle t1" in at_terminal(*words, "--no-resolve", home=home)[1]
+    assert "handle t1" in at_terminal(*words, "-j", home=home)[1]
+    assert "handle t1" in synapse(*words, home=home).stdout
+
+
+def test_the_nodes_of_a_stored_tree_are_drawn_with_short_ids(home: Path) -> None:
+    status, text = at_terminal("cli", "tree-pages", home=home)
+    shown = [line.rstrip() for line in without_own_sequences(text).splitlines()]
+    assert (status, shown) == (
+        0,
+        ["t1", "state  active", "● 00000001  one", "● 00000002  echo@1.0.0::once:hi"],
+    )
+
+
+def test_a_message_shows_the_short_id_of_its_node(home: Path) -> None:
+    _, text = at_terminal("cli", "messages", home=home)
+    assert "00000001 user: Well?" in without_own_sequences(text)
 
 
 # -- width and colour --------------------------------------------------------------------------
@@ -168,6 +210,28 @@ def test_no_sequence_in_a_text_reaches_the_terminal(home: Path, words: str) -> N
     assert not has_colour(text)
 
 
+@pytest.mark.parametrize("output", ["", "--raw", "-j", "-o json", "--items", "--fields text"])
+def test_invisible_characters_are_shown_on_a_terminal(home: Path, output: str) -> None:
+    _, text = at_terminal("cli", "invisible", *output.split(), home=home, columns=200)
+    assert not set("\u202e\u200b\U000e0041\ufeff") & set(text)
+    is_json = output in ("-j", "-o json", "--items")
+    assert ("\\u202e" if is_json else "‹U+202E›") in text
+    # What ordinary text needs stays.
+    assert "👩\u200d💻 שלום\u200f" in text
+    if output != "--raw":
+        in_pipe = synapse("cli", "invisible", *output.split(), home=home).stdout
+        assert INVISIBLE in in_pipe
+
+
+def test_hubd_shows_invisible_characters_too(tmp_path: Path) -> None:
+    entry = {"time": "now", "level": "info", "message": INVISIBLE}
+    (tmp_path / "hubd.log").write_text(f"{json.dumps(entry)}\n")
+    program = (sys.executable, "-m", "hubd")
+    with Terminal("logs", home=tmp_path, program=program) as terminal:
+        status, text = terminal.finish()
+    assert (status, "‹U+202E›" in text, "\u202e" in text) == (0, True, False)
+
+
 def test_a_text_without_its_sequences_is_readable(home: Path) -> None:
     assert at_terminal("cli", "hostile", "--raw", home=home) == (0, f"{TAME}\n")
 
@@ -198,11 +262,36 @@ def test_ctrl_c_ends_the_call_and_harms_nothing(home: Path, output: tuple[str, .
     assert tell(home, "cli", "ended", "--key", key)["text"] == "cleaned up"
 
 
-def test_ctrl_c_at_a_question_ends_the_call(home: Path) -> None:
+def test_ctrl_c_on_a_chat_says_how_to_watch_and_end_it(home: Path) -> None:
+    with Terminal("cli", "linger", "--key", "my key", home=home) as terminal:
+        terminal.until("waiting")
+        terminal.type("\x03")
+        status, text = terminal.finish()
+    assert status == 130
+    assert text.splitlines()[-1] == (
+        "The chat continues in the background."
+        "  Watch: synapse cli follow --key 'my key'   End: synapse cli cancel --key 'my key'"
+    )
+
+
+@pytest.mark.parametrize("output", [(), ("--raw",)])
+def test_a_chat_that_waits_shows_what_it_waits_for(home: Path, output: tuple[str, ...]) -> None:
+    key = f"queued{output}"
+    with Terminal("cli", "linger", "--key", key, "--queued", *output, home=home) as terminal:
+        terminal.until("queued behind 1 chat")
+        tell(home, "cli", "go", "--key", key)
+        status, text = terminal.finish()
+    assert status == 0
+    # The line is erased before the answer is shown.
+    assert text.partition("\r\x1b[Kat last")[2] != ""
+
+
+def test_ctrl_c_at_a_question_ends_the_call_and_the_line(home: Path) -> None:
     with Terminal("cli", "ask", "--kind", "prompt", home=home) as terminal:
         terminal.until("Well?: ")
         terminal.type("\x03")
-        assert terminal.finish()[0] == 130
+        status, text = terminal.finish()
+    assert (status, text[-1:]) == (130, "\n")
     assert tell(home, "echo", "ping")["message"] == "pong"
 
 
@@ -298,6 +387,23 @@ def test_the_options_of_a_question_are_listed(home: Path) -> None:
         terminal.until("  1) Red - as blood")
         terminal.until("  3) Blue")
         terminal.until("number: ")
+
+
+@pytest.mark.parametrize(("typed", "status"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
+def test_a_destructive_method_asks_first(home: Path, typed: str, status: int) -> None:
+    with Terminal("cli", "hide", "--name", "all", home=home) as terminal:
+        terminal.until('cli hide (name "all") cannot be undone. Continue? [y/N] ')
+        terminal.type(typed)
+        ended, text = terminal.finish()
+    assert ended == status
+    assert ("all is gone" in text) == (status == 0)
+    assert ("synapse: nothing was done" in text) == (status == 1)
+
+
+@pytest.mark.parametrize("option", ["--yes", "--no-input"])
+def test_a_destructive_method_can_be_told_not_to_ask(home: Path, option: str) -> None:
+    status, text = at_terminal("cli", "hide", option, home=home)
+    assert (status, "it is gone" in text, "Continue" in text) == (0, True, False)
 
 
 def test_a_question_goes_to_stderr_and_the_answer_to_stdout(home: Path, tmp_path: Path) -> None:

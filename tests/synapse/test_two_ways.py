@@ -86,7 +86,9 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def refusal(problem: CommandError) -> Outcome:
     assert problem.status == 2
-    return "refused", problem.message, problem.hint
+    # Only the full way adds the usage line: the fast path leaves every refusal to it.
+    adds_usage = isinstance(problem, UsageError) and problem.show_usage
+    return "refused", problem.message, "" if adds_usage else problem.hint
 
 
 def fast_way(argv: list[str], home: Path) -> Outcome:

@@ -1,0 +1,76 @@
+"""Make text safe for a terminal: remove control sequences, show invisible characters.
+
+Text from a model, a file or another user may contain characters that a terminal obeys, that change
+the order of the text, or that are invisible. Everything that synapse and hubd write to a terminal
+passes through `clean` or, for JSON, `escape_json`.
+
+Three kinds of invisible characters stay, because ordinary text needs them:
+
+- A zero width joiner between emoji, and a joiner or non-joiner after a letter of a script that
+  joins its letters (Arabic, Persian, the scripts of India).
+- A left-to-right or right-to-left mark beside a Hebrew or Arabic letter. Such a mark orders text as
+  the letter does, so it hides nothing that the letter would not.
+- One variation selector after a visible character.
+
+Anywhere else these characters are shown too: a run of them can carry a hidden message.
+"""
+
+import re
+
+# Whole sequences, in their 7-bit and 8-bit forms.
+_SEQUENCES = re.compile(
+    r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|\x1b[ -/]*[0-~]"
+)
+# Every control character except tab and newline.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+_PICTURES = "\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
+# Scripts in which a letter's form depends on its neighbours.
+_JOINING = (
+    "\u0600-\u061b\u061d-\u109f\u1780-\u17b3\u17b6-\u180a\u1810-\u18af\u1b00-\u1bff\ua840-\uabff"
+)
+_RIGHT_TO_LEFT = "\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff"
+_IDEOGRAPHS = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+
+_INVISIBLE = re.compile(
+    # Always shown: embeddings, overrides, isolates, zero width spaces, fillers, tags, separators.
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+    f"|(?<![{_JOINING}])\u200c"
+    f"|(?<![{_JOINING}{_PICTURES}\ufe0f])\u200d|(?<=[{_PICTURES}\ufe0f])\u200d(?![{_PICTURES}])"
+    f"|(?<![{_RIGHT_TO_LEFT}])[\u200e\u200f](?![{_RIGHT_TO_LEFT}])"
+    "|(?:(?<=[\\s\u200b-\u200f\ufe00-\ufe0f\U000e0100-\U000e01ef])|(?<![\\s\\S]))[\ufe00-\ufe0f]"
+    f"|(?<![{_IDEOGRAPHS}])[\U000e0100-\U000e01ef]"
+)
+
+
+def clean(text: str) -> str:
+    """Return the text without control characters, and with invisible ones as `‹U+202E›`."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = _CONTROLS.sub("", _SEQUENCES.sub("", text))
+    return text if text.isascii() else _INVISIBLE.sub(_name, text)
+
+
+def one_line(text: str) -> str:
+    """Return the same as `clean`, on one line."""
+    return " ".join(line.strip() for line in clean(text).splitlines() if line.strip())
+
+
+def escape_json(text: str) -> str:
+    """Return JSON text in which control and invisible characters are escapes."""
+    if text.isascii():
+        return text.replace("\x7f", "\\u007f")
+    return _INVISIBLE.sub(_escape, _CONTROLS.sub(_escape, text))
+
+
+def _name(match: re.Match[str]) -> str:
+    return f"‹U+{ord(match[0]):04X}›"
+
+
+def _escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

@@ -1,0 +1,144 @@
+"""A tree of nodes as lines: every node has its line at any width, and a straight path stays flat.
+
+Only a fork indents. A node with one child is followed by it at the same level. Where one child
+goes on and the others are short (the message and its blocks, beside the next turn), the short ones
+are drawn first, indented, and the long one follows at the same level. Otherwise all children are
+branches. When the indentation leaves no room for text, it stops growing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from hubd.wire.terminal import clean
+from synapse.render.plain import text_of
+
+# Columns that are kept free for the id and the text of a node.
+TEXT_COLUMNS = 30
+# Digits at the end of an id that tell the nodes of a tree apart; the beginning is the time.
+SHORT_DIGITS = 8
+# A subtree of this height or less is part of a message, not a path of its own.
+SHORT_HEIGHT = 1
+
+
+class Line(NamedTuple):
+    """One line of the drawing."""
+
+    prefix: str
+    id: str
+    text: str
+
+
+def tree_of(content: Any) -> dict[str, Any] | None:
+    """Return the part of an event that has `nodes` with ids and parents; None if there is none."""
+    for place in (content, content.get("tree")) if isinstance(content, dict) else ():
+        nodes = place.get("nodes") if isinstance(place, dict) else None
+        if isinstance(nodes, list) and all(map(_is_node, nodes)):
+            return place
+    return None
+
+
+def short_id(entry: dict[str, Any], name: str = "id") -> str:
+    """Return the short form of an id: the hub's own, or the end of a UUID."""
+    if isinstance(entry.get("short_id"), str):
+        return str(entry["short_id"])
+    text = str(entry.get(name) or "")
+    digits = text.replace("-", "")
+    is_uuid = len(digits) == 32 and all(digit in "0123456789abcdef" for digit in digits.lower())
+    return digits[-SHORT_DIGITS:] if is_uuid else text
+
+
+def node_text(node: dict[str, Any]) -> str:
+    """Return what a node says, on one line."""
+    text = node.get("summary") or text_of(node.get("data")) or ""
+    label = node.get("label")
+    text = f"[{label}] {text}" if label else str(text)
+    return clean(text).replace("\n", "↵").replace("\t", " ").strip()
+
+
+def lines(nodes: list[dict[str, Any]], width: int) -> list[Line]:
+    """Draw the nodes, parents before their children."""
+    return _Drawing(nodes, width).lines()
+
+
+class _Drawing:
+    def __init__(self, nodes: list[dict[str, Any]], width: int) -> None:
+        self._nodes = {str(node["id"]): node for node in nodes}
+        self._room = max(width - TEXT_COLUMNS, 0)
+        self._below: dict[str, list[str]] = {}
+        tops: list[str] = []
+        for name, node in self._nodes.items():
+            parent = node.get("parent")
+            is_top = parent is None or str(parent) not in self._nodes or str(parent) == name
+            (tops if is_top else self._below.setdefault(str(parent), [])).append(name)
+        # Every node, each after its parent.
+        self._order: dict[str, None] = {}
+        self._visit(tops)
+        # Nodes that are their own ancestors: the hub is wrong, but they are shown.
+        for name, node in self._nodes.items():
+            if name not in self._order:
+                self._below[str(node["parent"])].remove(name)
+                tops.append(name)
+                self._visit([name])
+        self._tops = tops
+        self._sizes: dict[str, int] = {}
+        self._heights: dict[str, int] = {}
+        for name in reversed(self._order):
+            children = self._below.get(name, ())
+            self._sizes[name] = 1 + sum(self._sizes[child] for child in children)
+            self._heights[name] = max((1 + self._heights[child] for child in children), default=0)
+
+    def _visit(self, tops: list[str]) -> None:
+        """Add some nodes, and the nodes below them, to the order."""
+        waiting = list(reversed(tops))
+        while waiting:
+            name = waiting.pop()
+            if name not in self._order:
+                self._order[name] = None
+                waiting += reversed(self._below.get(name, ()))
+
+    def lines(self) -> list[Line]:
+        drawn: list[Line] = []
+        tops = self._tops
+        # A root without text is the tree itself, which has its own heading.
+        if len(tops) == 1 and not node_text(self._nodes[tops[0]]):
+            waiting = self._children(tops[0], "")
+            drawn += self._left_out(tops[0], "")
+        else:
+            waiting = [(top, "", "") for top in reversed(tops)]
+        while waiting:
+            name, prefix, branch = waiting.pop()
+            node = self._nodes[name]
+            drawn.append(Line(f"{prefix}{branch}● ", short_id(node), node_text(node)))
+            inner = prefix + {"├─": "│ ", "└─": "  "}.get(branch, "")
+            drawn += self._left_out(name, inner)
+            waiting += self._children(name, inner)
+        return drawn
+
+    def _left_out(self, name: str, prefix: str) -> list[Line]:
+        more = self._nodes[name].get("more")
+        return (
+            [Line(f"{prefix}  ", "", f"… {more:,} more")] if isinstance(more, int) and more else []
+        )
+
+    def _children(self, name: str, prefix: str) -> list[tuple[str, str, str]]:
+        """Return the children of a node as they are to be drawn, the first one last."""
+        children = self._below.get(name, [])
+        if len(children) < 2:
+            return [(child, prefix, "") for child in children]
+        longest = max(reversed(children), key=self._sizes.__getitem__)
+        others = [child for child in children if child != longest]
+        goes_on = self._heights[longest] > SHORT_HEIGHT
+        is_fork = any(self._heights[child] > SHORT_HEIGHT for child in others)
+        if len(prefix) + 2 > self._room:
+            branches = [(child, prefix, "↳ ") for child in others]
+            return [(longest, prefix, ""), *reversed(branches)]
+        if goes_on and not is_fork:
+            branches = [(child, prefix, "├─") for child in others]
+            return [(longest, prefix, ""), *reversed(branches)]
+        branches = [(child, prefix, "├─") for child in children[:-1]]
+        return [(children[-1], prefix, "└─"), *reversed(branches)]
+
+
+def _is_node(entry: Any) -> bool:
+    return isinstance(entry, dict) and entry.get("id") is not None and "parent" in entry
