@@ -41,6 +41,10 @@ class Activation:
     # SQL, append-only: never edit one that was released. Names begin with the namespace and "_".
     migrations: ClassVar[tuple[str, ...]] = ()
 
+    # MCP clients are offered the plugin and its children only if they ask for the namespace
+    # (`hubd mcp --mcp-tools`, `?tools=`). For demonstrations: a model reads every tool's schema.
+    mcp_on_request: ClassVar[bool] = False
+
     # Read from the class, once.
     methods: ClassVar[Mapping[str, Method]] = {}
     resolvers: ClassVar[Mapping[str, Resolver]] = {}
