@@ -48,6 +48,10 @@ class Activation:
     # The settings of the plugin. The hub checks them when it loads the plugin.
     settings_model: ClassVar[type[BaseModel] | None] = None
 
+    # MCP clients are offered the plugin and its children only if they ask for the namespace
+    # (`hubd mcp --mcp-tools`, `?tools=`). For demonstrations: a model reads every tool's schema.
+    mcp_on_request: ClassVar[bool] = False
+
     # Read from the class, once.
     methods: ClassVar[Mapping[str, Method]] = {}
     resolvers: ClassVar[Mapping[str, Resolver]] = {}

@@ -46,6 +46,8 @@ class Facts:
 class Celestial(Activation, version="1.0.0"):
     """One body of the solar system, with its moons below it."""
 
+    mcp_on_request = True
+
     def __init__(self, facts: Facts, body_type: str, parent: str | None) -> None:
         self.namespace = facts.namespace
         self._facts = facts

@@ -47,7 +47,7 @@ from pydantic import BaseModel
 from hubd import __version__
 from hubd.errors import HandleNotSupported, HubError
 from hubd.plexus.host import PlexusHost
-from hubd.plexus.hub import Change, did_you_mean
+from hubd.plexus.hub import Change
 from hubd.plexus.large import Source
 from hubd.transport.clients import Clients
 from hubd.transport.mcp_caller import Ctx, facts_of
@@ -63,7 +63,13 @@ from hubd.transport.mcp_resources import Resources, not_found
 from hubd.transport.mcp_results import printable, readable
 from hubd.transport.mcp_sessions import Sessions
 from hubd.transport.mcp_spool import Spool
-from hubd.transport.mcp_tools import ToolList, all_methods, list_tools
+from hubd.transport.mcp_tools import (
+    ToolList,
+    all_methods,
+    list_tools,
+    no_such_tool,
+    with_unlisted,
+)
 from hubd.transport.mcp_uris import NoSuchResource
 
 log = logging.getLogger("hubd.transport")
@@ -156,9 +162,9 @@ class HubMcp:
                 return CallToolResult(content=[text], is_error=True)
         tool = tools.find(params.name)
         if tool is None or not facts.allows(tool.namespace, tool.method):
-            names = [*added, *(tool.name for tool in tools.offered_to(facts))]
-            advice = did_you_mean(params.name, names)
-            raise MCPError(INVALID_PARAMS, f"no tool '{params.name[:200]}'. {advice}".rstrip(". "))
+            raise no_such_tool(
+                params.name, [*added, *(one.name for one in tools.offered_to(facts))]
+            )
         if params.request_state is not None:
             return await self._calls.resume(ctx, params.request_state, params.input_responses)
         arguments = params.arguments or {}
@@ -286,6 +292,7 @@ class HubMcp:
             if self._tools is None or self._tools_hash != wanted:
                 methods = all_methods(self._hub)
                 made = await asyncio.to_thread(list_tools, methods, self._options.separator)
+                made = with_unlisted(made, self._hub)
                 hidden = [name for name in self._registry.tools if made.find(name)]
                 self._report(
                     [(f"{path} as an MCP tool", why) for path, why in made.refused.items()]

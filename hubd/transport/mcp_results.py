@@ -134,9 +134,15 @@ def tool_result(collected: Collected, *, text_only: bool = False) -> CallToolRes
     content: list[ContentBlock] = []
     if events or collected.spooled is None:
         content.append(text)
+        if (
+            collected.count == 1
+            and isinstance(events[0], dict)
+            and _own_text(events[0]) is not None
+        ):
+            # There are clients that show a model nothing but the structured content.
+            structured["text"] = text.text
     elif (drawing := collected.lone_text) is not None and len(drawing.encode()) <= INLINE_BYTES:
-        # It is not too large, only what comes with it. There are clients that show a model
-        # nothing but the structured content.
+        # It is not too large, only what comes with it.
         structured["text"] = drawing
         content.append(TextContent(text=drawing))
     if collected.spooled is not None:

@@ -5,15 +5,18 @@ not cost a client the whole list.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any, Final
 from urllib.parse import unquote
 
-from mcp_types import Tool, ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
 
 from hubd.plexus.hub import Hub
-from hubd.transport.mcp_facts import Facts
+from hubd.plexus.universal import UNIVERSAL_METHODS, resolves
+from hubd.transport.mcp_facts import Facts, offered
 from hubd.transport.mcp_metaschema import problem_of
 from hubd.wire.schema import JsonSchema, MethodSchema
 
@@ -26,6 +29,26 @@ _PARAMETER: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # Deeper than any type a person writes, and shallow enough for readers that recurse into it.
 MAX_NESTING: Final = 50
 MAX_SCHEMA_BYTES: Final = 256 * 1024
+# An error about an unknown tool names at most so many in its text.
+MAX_NAMES: Final = 60
+
+# The formats of JSON Schema itself. Some clients warn of every other one.
+_FORMATS: Final = frozenset(
+    (
+        *("date-time", "date", "time", "duration", "email", "idn-email", "hostname"),
+        *("idn-hostname", "ipv4", "ipv6", "uri", "uri-reference", "iri", "iri-reference", "uuid"),
+        *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
+    )
+)
+# Keywords whose value is a schema or a list of schemas, and those with schemas by name.
+_SCHEMAS: Final = frozenset(
+    (
+        *("items", "prefixItems", "contains", "additionalProperties", "propertyNames", "not"),
+        *("allOf", "anyOf", "oneOf", "if", "then", "else", "unevaluatedItems"),
+        *("unevaluatedProperties", "contentSchema"),
+    )
+)
+_NAMED_SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
 
 # What the APIs of models refuse at the top of a schema, and what says nothing new there.
 _NOT_AT_THE_TOP: Final = ("oneOf", "anyOf", "allOf", "$schema")
@@ -34,7 +57,10 @@ _NOT_AT_THE_TOP: Final = ("oneOf", "anyOf", "allOf", "$schema")
 _RESULT: Final[Mapping[str, JsonSchema]] = {
     "count": {"type": "integer", "description": "How many events there were"},
     "truncated": {"type": "boolean", "description": "Whether `events` holds only the first ones"},
-    "text": {"type": "string", "description": "The text of an event that is too large itself"},
+    "text": {
+        "type": "string",
+        "description": "The drawing of the only event, or its text if it is too large itself",
+    },
     "resource": {"type": "string", "description": "Where all of them can be read, if truncated"},
 }
 
@@ -72,26 +98,53 @@ class ToolList:
     by_flat_name: Mapping[str, HubTool]
     # Methods that are no tools, with the reason.
     refused: Mapping[str, str]
+    # Methods that every namespace answers and only the root lists, by their flat names: what they
+    # are called with, and the root's tool.
+    unlisted: Mapping[str, tuple[str, HubTool]] = field(default_factory=dict)
+    # Namespaces that a connection is offered only if it asks for them.
+    on_request: frozenset[str] = frozenset()
 
     def offered_to(self, facts: Facts) -> list[Tool]:
-        """Those that a connection may call."""
+        """Those that are listed for a connection."""
         return [
             entry.tool
             for entry in self.tools.values()
             if facts.allows(entry.namespace, entry.method)
+            and (facts.profile is not None or not offered(entry.namespace, self.on_request))
         ]
 
     def find(self, name: str) -> HubTool | None:
         """The tool of this name, in either spelling."""
         if name in self.refused:
             return None  # not the one that has its name without dots
-        return self.tools.get(name) or self.by_flat_name.get(_flat(name))
+        flat_name = _flat(name)
+        found = self.tools.get(name) or self.by_flat_name.get(flat_name)
+        if found is None and flat_name in self.unlisted:
+            namespace, tool = self.unlisted[flat_name]
+            return replace(tool, namespace=namespace)
+        return found
 
 
 def all_methods(hub: Hub) -> list[tuple[str, MethodSchema]]:
     """Every method with its namespace, in the order of their paths."""
     found = [(node.path, method) for node in hub.root.walk() for method in node.schema["methods"]]
     return sorted(found, key=lambda pair: (pair[0], pair[1]["name"]))
+
+
+def namespaces_on_request(hub: Hub) -> frozenset[str]:
+    """The namespaces of plugins that are offered only to those who ask for them."""
+    return frozenset(node.path for node in hub.root.walk() if node.activation.mcp_on_request)
+
+
+def with_unlisted(listed: ToolList, hub: Hub) -> ToolList:
+    """The same tools, and those that every namespace answers though only the root lists them."""
+    unlisted: dict[str, tuple[str, HubTool]] = {}
+    for method in UNIVERSAL_METHODS:
+        tool = listed.find(f"{hub.name}.{method}")
+        for node in hub.root.walk():
+            if tool is not None and (method != "resolve_handle" or resolves(node)):
+                unlisted[_flat(f"{node.path}.{method}")] = (node.path, tool)
+    return replace(listed, unlisted=unlisted, on_request=namespaces_on_request(hub))
 
 
 def list_tools(methods: Iterable[tuple[str, MethodSchema]], separator: str = ".") -> ToolList:
@@ -116,6 +169,24 @@ def list_tools(methods: Iterable[tuple[str, MethodSchema]], separator: str = "."
         text_only = bool(method.get("annotations", {}).get("mcp", {}).get("text_only"))
         tools[tool.name] = flat[flat_name] = HubTool(namespace, method["name"], tool, text_only)
     return ToolList(tools, flat, refused)
+
+
+def no_such_tool(name: str, names: Sequence[str]) -> MCPError:
+    """The error for a tool that is not there: the nearest names, and those that are there."""
+    flat = {_flat(one).lower(): one for one in names}
+    matches = get_close_matches(_flat(name[:100]).lower(), flat, n=3, cutoff=0.6)
+    nearest = [flat[match] for match in matches]
+    advice = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
+    separator = "." if "." in name else "_"
+    namespace = name[:100].rpartition(separator)[0]
+    beside = [one for one in names if one.startswith(f"{namespace}{separator}")]
+    listed = beside if namespace and beside else names
+    shown = ", ".join(listed[:MAX_NAMES]) + (", …" if len(listed) > MAX_NAMES else "")
+    return MCPError(
+        INVALID_PARAMS,
+        f"no tool '{name[:200]}'.{advice} Available: {shown}",
+        data={"nearest": nearest, "available": list(names)},
+    )
 
 
 def _own_name(method: MethodSchema) -> object:
@@ -157,7 +228,8 @@ def _parameters(schema: JsonSchema) -> tuple[JsonSchema, str]:
     strange = [name for name in schema.get("properties", {}) if not _PARAMETER.fullmatch(name)]
     if strange:
         raise Unfit(f"no API of a model takes a parameter called {strange[0][:100]!r}")
-    plain = {name: part for name, part in schema.items() if name not in _NOT_AT_THE_TOP}
+    standard = standard_formats(schema)
+    plain = {name: part for name, part in standard.items() if name not in _NOT_AT_THE_TOP}
     plain["type"] = "object"
     plain.setdefault("properties", {})
     return plain, _advice(schema)
@@ -177,6 +249,7 @@ def _advice(schema: JsonSchema) -> str:
 
 def _result(returns: JsonSchema) -> JsonSchema:
     _check(returns)
+    returns = standard_formats(returns)
     event = {name: part for name, part in returns.items() if name not in ("$defs", "$schema")}
     schema: JsonSchema = {
         "type": "object",
@@ -187,6 +260,23 @@ def _result(returns: JsonSchema) -> JsonSchema:
         # A reference says where it leads from the top of the whole schema.
         schema["$defs"] = returns["$defs"]
     return schema
+
+
+def standard_formats(schema: Any) -> Any:
+    """Return a schema without the formats that JSON Schema does not define."""
+    if isinstance(schema, list):
+        return [standard_formats(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _NAMED_SCHEMAS and isinstance(value, dict):
+            kept[keyword] = {name: standard_formats(part) for name, part in value.items()}
+        elif keyword in _SCHEMAS:
+            kept[keyword] = standard_formats(value)
+        elif keyword != "format" or value in _FORMATS:
+            kept[keyword] = value
+    return kept
 
 
 def _check(schema: JsonSchema) -> None:

@@ -64,7 +64,12 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol_that_names_the_neares
         with pytest.raises(MCPError) as caught:
             await client.call_tool("desk.ad", {"left": 1})
         assert caught.value.code == INVALID_PARAMS
-        assert caught.value.message == "no tool 'desk.ad'. Did you mean desk.add?"
+        told = caught.value.message
+        assert told.startswith("no tool 'desk.ad'. Did you mean desk.add")
+        listed = told.partition("Available: ")[2].split(", ")
+        assert {"desk.add"} < {name for name in listed if name.startswith("desk.")} == set(listed)
+        assert caught.value.error.data["nearest"][0] == "desk.add"
+        assert "plexus.search" in caught.value.error.data["available"]
         with pytest.raises(MCPError) as caught:
             await client.call_tool("x" * 100_000, {})
         assert caught.value.code == INVALID_PARAMS

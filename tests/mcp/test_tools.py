@@ -27,7 +27,13 @@ from hubd.plugins.solar import Solar
 from hubd.transport import mcp_pages
 from hubd.transport.mcp_facts import McpOptions
 from hubd.transport.mcp_metaschema import problem_of
-from hubd.transport.mcp_tools import MAX_NAME, MAX_NESTING, all_methods, list_tools
+from hubd.transport.mcp_tools import (
+    MAX_NAME,
+    MAX_NESTING,
+    all_methods,
+    list_tools,
+    standard_formats,
+)
 from hubd.wire.schema import MethodSchema
 from tests.mcp.ears import client_of
 from tests.mcp.support import ERAS, TOKEN, Era, connected, over_http, serving
@@ -86,10 +92,100 @@ async def test_every_method_of_a_real_hub_is_a_tool(shared_daemon: Daemon, era: 
                     if answer["type"] == "data"
                 ]
                 methods |= {f"{path}.{entry['name']}": entry for entry in schema["methods"]}
-        assert tools.keys() == methods.keys()
+        # The demonstration is for those who ask for it.
+        assert tools.keys() == {name for name in methods if not name.startswith("solar.")}
         assert len(tools) > 50
-        for name, entry in methods.items():
-            check_tool(tools[name], entry)
+        for name, tool in tools.items():
+            check_tool(tool, methods[name])
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_namespace_on_request_is_listed_for_those_who_ask_for_it(
+    shared_daemon: Daemon, era: Era
+) -> None:
+    url = f"{shared_daemon.record['mcp_url']}?tools=echo,solar.earth"
+    async with over_http(url, shared_daemon.token, era) as client:
+        names = {tool.name for tool in await all_tools(client)}
+    assert names == {
+        *("echo.echo", "echo.once", "echo.ping", "solar.earth.info", "solar.earth.luna.info"),
+    }
+
+
+def formats_in(schema: Any) -> set[str]:
+    """Every format in a schema."""
+    if isinstance(schema, list):
+        return {name for part in schema for name in formats_in(part)}
+    if not isinstance(schema, dict):
+        return set()
+    own = {schema["format"]} if isinstance(schema.get("format"), str) else set()
+    return own.union(*(formats_in(part) for part in schema.values()))
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_schemas_have_only_formats_that_every_client_knows(
+    shared_daemon: Daemon, era: Era
+) -> None:
+    async with connected(shared_daemon, "http", era) as client:
+        tools = await all_tools(client)
+    formats = {
+        name for tool in tools for name in formats_in([tool.input_schema, tool.output_schema])
+    }
+    assert formats <= {"uuid", "date-time", "uri"}
+    handles = [tool for tool in tools if "handle" in tool.input_schema["properties"]]
+    assert handles, "handles are plain strings here"
+
+
+def test_a_parameter_called_format_and_data_in_a_schema_are_kept() -> None:
+    schema = {
+        "properties": {
+            "format": {"type": "string", "format": "plexus-handle"},
+            "other": {"anyOf": [{"format": "plexus-handle"}, {"format": "uuid"}]},
+            "data": {"default": {"format": "plexus-handle"}, "enum": [{"format": "x"}]},
+        },
+        "items": {"$ref": "#/$defs/Handle"},
+        "$defs": {"Handle": {"type": "string", "format": "plexus-handle"}},
+    }
+    assert standard_formats(schema) == {
+        "properties": {
+            "format": {"type": "string"},
+            "other": {"anyOf": [{}, {"format": "uuid"}]},
+            "data": {"default": {"format": "plexus-handle"}, "enum": [{"format": "x"}]},
+        },
+        "items": {"$ref": "#/$defs/Handle"},
+        "$defs": {"Handle": {"type": "string"}},
+    }
+
+
+UNIVERSAL_CALLS = [
+    ("cone.schema", {}, lambda event: event["namespace"] == "cone"),
+    ("cone.hash", {}, lambda event: len(event["value"]) == 16),
+    ("cone_hash", {}, lambda event: len(event["value"]) == 16),
+    ("solar.earth.schema", {"method": "info"}, lambda event: event["name"] == "info"),
+    (
+        "echo.resolve_handle",
+        {"handle": "echo@1.0.0::once:hi"},
+        lambda event: event["data"]["message"] == "hi",
+    ),
+]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_every_namespace_answers_can_be_called_though_it_is_not_listed(
+    shared_daemon: Daemon, era: Era
+) -> None:
+    async with connected(shared_daemon, "http", era) as client:
+        for name, arguments, is_right in UNIVERSAL_CALLS:
+            result = await client.call_tool(name, arguments)
+            assert result.structured_content is not None, name
+            [event] = result.structured_content["events"]
+            assert is_right(event), name
+        with pytest.raises(MCPError, match=r"no tool 'health.resolve_handle'"):
+            await client.call_tool("health.resolve_handle", {"handle": "a@1::b"})
+    url = f"{shared_daemon.record['mcp_url']}?tools=echo"
+    async with over_http(url, shared_daemon.token, era) as client:
+        assert not (await client.call_tool("echo.hash", {})).is_error
+        with pytest.raises(MCPError, match=r"no tool 'cone.hash'"):
+            await client.call_tool("cone.hash", {})
 
 
 def check_tool(tool: Tool, entry: MethodSchema) -> None:
@@ -101,7 +197,8 @@ def check_tool(tool: Tool, entry: MethodSchema) -> None:
     assert tool.annotations is not None
     assert tool.annotations.read_only_hint is bool(hints.get("read_only"))
     assert tool.annotations.destructive_hint is bool(hints.get("destructive"))
-    assert tool.input_schema["properties"] == entry["params"].get("properties", {})
+    properties = standard_formats(entry["params"]).get("properties", {})
+    assert tool.input_schema["properties"] == properties
     assert tool.input_schema.get("required") == entry["params"].get("required")
 
 
@@ -604,7 +701,7 @@ async def test_calls_take_both_spellings_whichever_is_listed(
     tmp_path: Path, era: Era, separator: str
 ) -> None:
     async with (
-        serving(tmp_path, Solar(), options=McpOptions(separator)) as served,
+        serving(tmp_path, Solar(), options=McpOptions(separator, frozenset({"solar"}))) as served,
         over_http(served.url, TOKEN, era) as client,
     ):
         names = {tool.name for tool in await all_tools(client)}
@@ -614,7 +711,7 @@ async def test_calls_take_both_spellings_whichever_is_listed(
             result = await client.call_tool(name, {})
             assert result.structured_content is not None
             assert result.structured_content["events"][0]["name"] == "Luna"
-        with pytest.raises(MCPError, match=r"Did you mean solar.earth.luna.info\?"):
+        with pytest.raises(MCPError, match=r"Did you mean solar.earth.luna.info"):
             await client.call_tool("solar.earth.lunar.info", {})
 
 
