@@ -182,12 +182,13 @@ class Method:
     @cached_property
     def params(self) -> type[BaseModel]:
         """The parameters as a model, made when the first call needs it: most are never called."""
+        fields: dict[str, Any] = {name: self._under_all_names(name) for name in self.fields}
         return create_model(
             self._title,
             __config__=ConfigDict(
                 extra="forbid", allow_inf_nan=False, protected_namespaces=(), defer_build=True
             ),
-            **{name: self._under_all_names(name) for name in self.fields},
+            **fields,
         )
 
     def _under_all_names(self, name: str) -> tuple[Any, FieldInfo]:

@@ -1,7 +1,7 @@
 """The context of a node: the messages that a model is sent, from the root of the tree to the node.
 
-A text node is a message of the user. An external node is resolved through the hub, whichever
-plugin owns it, and its kind decides the message:
+A text node is a message of the user. An external node of any plugin is resolved through the hub,
+and its kind decides the message:
 
     message                    its text; each tool call as `[Tool call: NAME INPUT]`, and the
                                results of these calls in a message of the user that follows
@@ -55,17 +55,17 @@ class Message(NamedTuple):
 
 
 class OwnNodes(Protocol[T_co]):
-    """How a plugin reads its own nodes, of which it needs more than any other plugin does."""
+    """Reads the nodes of one plugin, which needs more of them than their text."""
 
     def owns(self, node: Node) -> bool:
-        """Return whether the plugin may read a node itself."""
+        """Return whether the node is one of the plugin."""
 
     async def read(
         self, node: Node, above: Node | None, below: Node | None
     ) -> Sequence[T_co] | None:
         """Read the messages of a node between its neighbours on the path.
 
-        None if the node is told as any other plugin's.
+        None if the node is resolved like those of other plugins.
         """
 
 
@@ -77,7 +77,7 @@ def messages(db: Database, host: Host, place: Place) -> AsyncGenerator[Message, 
 async def messages_with(
     db: Database, host: Host, place: Place, own: OwnNodes[T]
 ) -> AsyncGenerator[Message | T, None]:
-    """As `messages`; the plugin's own nodes become what it makes of them."""
+    """As `messages`; `own` reads the plugin's own nodes."""
     foreign = _Foreign(db, host)
     above: Node | None = None
     async for page in _path(db, place):
@@ -126,7 +126,7 @@ def belongs(message: Node, role: str | None, below: Node | None, *, complete: bo
 
 
 class _NoOwnNodes:
-    """For a plugin to which all nodes are alike."""
+    """For a plugin that needs only the text of all nodes."""
 
     def owns(self, node: Node) -> bool:
         return False
@@ -138,7 +138,7 @@ class _NoOwnNodes:
 
 
 class _Foreign:
-    """Tells nodes by what the hub says of them. One for each context."""
+    """Makes messages of resolved nodes. Each context has its own."""
 
     def __init__(self, db: Database, host: Host) -> None:
         self._db = db
@@ -200,7 +200,7 @@ class _Foreign:
         return told
 
     async def _results(self, node: Node, calls: list[str]) -> str:
-        """Return what tools gave: in order of arrival, then of the calls without a result."""
+        """Return the results of tool calls in order of arrival, then a note for each missing."""
         results: dict[str, str] = {}
         nodes = [child for child in await children(self._db, node) if child.handle is not None]
         handles = [child.handle for child in nodes if child.handle]
@@ -216,7 +216,7 @@ class _Foreign:
         return "\n".join((*results.values(), *missing))
 
     def _is_told(self, data: Mapping[str, Any]) -> bool:
-        """Whether a block, or a result, came with the last message."""
+        """Return whether a block or a result came with the last message."""
         return _called(data) in self._calls or data.get("block", self) in self._blocks
 
 

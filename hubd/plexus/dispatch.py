@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from time import perf_counter
 from typing import Any, Final, Protocol
 
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, SchemaValidator, from_json, to_json
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from hubd.activation.handle import ORIGIN
 from hubd.activation.method import Method
@@ -313,7 +313,7 @@ def validate(
         if source is not None:
             model = source.validate(spec.params)
         else:
-            model = _validate_short(spec.params.__pydantic_validator__, to_json(params))
+            model = _validate_short(spec.params, to_json(params))
     except ValidationError as error:
         raise _invalid(spec, error, len(source.path) if source is not None else 0) from None
     except PydanticSerializationError as error:
@@ -324,8 +324,9 @@ def validate(
     return {name: getattr(model, name) for name in spec.params.model_fields}
 
 
-def _validate_short(validator: SchemaValidator, text: bytes) -> Any:
+def _validate_short(model: type[BaseModel], text: bytes) -> BaseModel:
     """Validate JSON strictly, but take 1.0 for an integer, as JSON Schema does."""
+    validator = model.__pydantic_validator__
     try:
         return validator.validate_json(text, strict=True)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Arbor: what a drawing of a tree needs besides its nodes: what it leaves out, and short ids."""
+"""Arbor: the number of nodes that a drawing leaves out, and short ids of nodes."""
 
 import json
 from collections.abc import Collection

@@ -11,6 +11,7 @@ from hubd.transport.acceptor import Acceptor
 from hubd.transport.clients import MAX_CLIENTS, Clients
 from hubd.transport.connection import Connection
 from hubd.transport.deadline import Deadline
+from hubd.transport.inbox import Inbox
 from hubd.transport.outbox import Outbox
 from hubd.wire import jsonrpc
 from hubd.wire.context import Client
@@ -88,6 +89,7 @@ class _LineProtocol(asyncio.Protocol):
         self._clients = clients
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
+        self._inbox: Inbox | None = None
         # None once the client is refused; what it still sends is dropped.
         self._connection: Connection | None = None
         # The beginning of a line whose end has not come yet.
@@ -99,6 +101,7 @@ class _LineProtocol(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._outbox = Outbox(transport, _as_line)
+        self._inbox = Inbox(transport, self._take)
         try:
             self._connection = self._clients.connect(
                 self, self._outbox, Client("unix"), trusts_context=True
@@ -107,12 +110,14 @@ class _LineProtocol(asyncio.Protocol):
             self.evict(error.message)
 
     def data_received(self, data: bytes) -> None:
+        assert self._inbox is not None
+        self._inbox.begin_turn()
         *ends, rest = data.split(b"\n")
         for end in ends:
             self._partial += end
             line = bytes(self._partial)
             self._partial.clear()
-            self._take(line)
+            self._inbox.put(line)
         if self._connection is None:
             return
         self._partial += rest
@@ -131,6 +136,8 @@ class _LineProtocol(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         assert self._outbox is not None
+        assert self._inbox is not None
+        self._inbox.clear()
         self._deadline.stop()
         self._outbox.close()
         self._clients.disconnect(self)
@@ -160,7 +167,9 @@ class _LineProtocol(asyncio.Protocol):
     def _refuse(self, error: jsonrpc.Malformed) -> None:
         """Answer with an error and close. Anything else that the client sends is dropped."""
         assert self._outbox is not None
+        assert self._inbox is not None
         self._connection = None
+        self._inbox.clear()
         self._partial.clear()
         self._deadline.stop()
         self._outbox.write(error.frame)

@@ -25,6 +25,7 @@ from hubd.transport.connection import Connection
 from hubd.transport.deadline import Deadline
 from hubd.transport.frames import Splitter, text_frame
 from hubd.transport.gate import Gate
+from hubd.transport.inbox import Inbox
 from hubd.transport.outbox import Outbox
 from hubd.wire.context import Client
 from hubd.wire.jsonrpc import Malformed, TooLarge
@@ -61,6 +62,7 @@ class _WebSocket(asyncio.Protocol):
         self._protocol = ServerProtocol(max_size=None, logger=_quiet)
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
+        self._inbox: Inbox | None = None
         # Set once the handshake is done and the gate has agreed.
         self._connection: Connection | None = None
         # Until the request is whole: its last bytes, which may begin the blank line that ends it.
@@ -81,6 +83,7 @@ class _WebSocket(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._outbox = Outbox(transport, self._enframe)
+        self._inbox = Inbox(transport, self._receive)
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(HANDSHAKE_SECONDS, transport.abort)
 
@@ -91,6 +94,8 @@ class _WebSocket(asyncio.Protocol):
             self._protocol.receive_data(data)
             self._act()
             return
+        assert self._inbox is not None
+        self._inbox.begin_turn()
         self._has_finished_message = False
         try:
             for piece, is_message in self._splitter.split(data):
@@ -106,9 +111,21 @@ class _WebSocket(asyncio.Protocol):
         if not is_message:
             self._protocol.receive_data(piece)
             self._act()
-        elif self._connection is not None and self._protocol.state is OPEN:
-            self._has_finished_message = True
-            self._connection.receive(piece)
+        else:
+            self._finish_message(piece)
+
+    def _finish_message(self, message: bytes) -> None:
+        assert self._inbox is not None
+        self._has_finished_message = True
+        self._inbox.put(message)
+
+    def _receive(self, message: bytes) -> None:
+        if self._connection is None or self._protocol.state is not OPEN:
+            return
+        try:
+            self._connection.receive(message)
+        except TooLarge as error:
+            self._refuse(error)
 
     def eof_received(self) -> None:
         self._protocol.receive_eof()
@@ -126,6 +143,8 @@ class _WebSocket(asyncio.Protocol):
         assert self._outbox is not None
         if self._deadline is not None:
             self._deadline.cancel()
+        assert self._inbox is not None
+        self._inbox.clear()
         self._message_deadline.stop()
         self._outbox.close()
         self._clients.disconnect(self)
@@ -144,7 +163,9 @@ class _WebSocket(asyncio.Protocol):
         assert self._outbox is not None
         if self._connection is None:
             return
+        assert self._inbox is not None
         self._connection = None
+        self._inbox.clear()
         self._fragments.clear()
         self._message_deadline.stop()
         self._outbox.write(error.frame)
@@ -168,7 +189,7 @@ class _WebSocket(asyncio.Protocol):
             if isinstance(event, Request):
                 self._open(event)
             elif isinstance(event, Frame) and self._connection is not None:
-                self._take(event, self._connection)
+                self._take(event)
         self._send_protocol_bytes()
 
     def _open(self, request: Request) -> None:
@@ -196,7 +217,7 @@ class _WebSocket(asyncio.Protocol):
         else:
             self._splitter = Splitter(self._max_bytes)
 
-    def _take(self, frame: Frame, connection: Connection) -> None:
+    def _take(self, frame: Frame) -> None:
         if frame.opcode is Opcode.BINARY:
             self._close(CloseCode.UNSUPPORTED_DATA, "send JSON as text")
             return
@@ -210,8 +231,7 @@ class _WebSocket(asyncio.Protocol):
             message = b"".join(self._fragments)
             self._fragments.clear()
             self._fragments_bytes = 0
-            self._has_finished_message = True
-            connection.receive(message)
+            self._finish_message(message)
 
     def _enframe(self, frame: bytes) -> bytes:
         if self._protocol.state is not OPEN:

@@ -110,9 +110,10 @@ class Crowd:
         """At least once while somebody writes."""
         async with self._daemon.client() as client:
             while True:
-                self.seen.append(await children(client, tree_id))
+                listed = await children(client, tree_id)
+                self.seen.append(listed)
                 [drawn] = await call(client, "tree_render", tree_id=tree_id)
-                assert len(drawn["nodes"]) > len(self.seen[-1])
+                assert len(drawn["nodes"]) > len(listed)
                 pages = await call(client, "tree_get", tree_id=tree_id)
                 found = [node["id"] for page in pages for node in page["tree"]["nodes"]]
                 assert len(found) == len(set(found)) >= len(drawn["nodes"])

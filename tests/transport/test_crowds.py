@@ -13,6 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
+from hubd.activation import Activation, Event, method
 from hubd.plexus.host import Questions
 from hubd.plugins.echo import EchoPlugin
 from hubd.transport import clients as module
@@ -31,6 +32,23 @@ PING = jsonrpc.request(1, "echo.ping", {})
 SILENT = jsonrpc.request(1, "trouble.silent", {})
 
 
+class Noted(Event):
+    """A word was noted."""
+
+
+class Recorder(Activation, namespace="recorder", version="1.0.0"):
+    """Keeps the order of calls."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    @method(streaming=False)
+    async def note(self, word: str) -> AsyncIterator[Noted]:
+        """Note a word."""
+        self.words.append(word)
+        yield Noted()
+
+
 class Line:
     """A client of the Unix socket."""
 
@@ -44,7 +62,11 @@ class Line:
 
     async def begin(self) -> None:
         """Send half a message."""
-        self._writer.write(PING[:10])
+        self.write(PING[:10])
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        self._writer.write(data)
 
     async def receive(self) -> dict[str, Any]:
         """Return the next message."""
@@ -75,7 +97,11 @@ class WebSocket:
     async def begin(self) -> None:
         """Send half a message."""
         frame = Frame(Opcode.TEXT, PING).serialize(mask=True)
-        self._connection.transport.write(frame[:10])
+        self.write(frame[:10])
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        self._connection.transport.write(data)
 
     async def receive(self) -> dict[str, Any]:
         """Return the next message."""
@@ -95,8 +121,16 @@ class WebSocket:
 class Hub:
     """A hub on both transports."""
 
-    def __init__(self, clients: Clients, stack: AsyncExitStack, path: Path, port: int) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        recorder: Recorder,
+        stack: AsyncExitStack,
+        path: Path,
+        port: int,
+    ) -> None:
         self.clients = clients
+        self.recorder = recorder
         self._stack = stack
         self._path = path
         self._port = port
@@ -121,14 +155,15 @@ async def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     monkeypatch.setattr(running, "GRACE_SECONDS", 0.0)
     monkeypatch.setattr(websocket, "CLOSE_SECONDS", 0.1)
     async with AsyncExitStack() as stack:
-        built = await stack.enter_async_context(hub_with(tmp_path, EchoPlugin(), Trouble()))
+        plugins = (EchoPlugin(), Trouble(), recorder := Recorder())
+        built = await stack.enter_async_context(hub_with(tmp_path, *plugins))
         clients = await stack.enter_async_context(Clients(built, Questions()))
         path = tmp_path / "hub.sock"
         await stack.enter_async_context(serve_unix(clients, path))
         bound = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         await stack.enter_async_context(serve_websocket(clients, Gate(None), bound))
         async with AsyncExitStack() as opened:
-            yield Hub(clients, opened, path, bound.getsockname()[1])
+            yield Hub(clients, recorder, opened, path, bound.getsockname()[1])
 
 
 @pytest.fixture(params=["unix", "websocket"])
@@ -187,3 +222,26 @@ async def test_silence_between_messages_has_no_deadline(hub: Hub, transport: str
     # The first was silent for as long as the second was late.
     assert "was not complete" in await late.reason()
     await client.send(PING)
+
+
+async def test_a_client_that_sends_many_calls_at_once_does_not_hold_up_others(
+    hub: Hub, transport: str
+) -> None:
+    many, other = await hub.connect(transport), await hub.connect(transport)
+    many.write(framed(transport, note("many")) * 1000)
+    other.write(framed(transport, note("other")))
+    done = 0
+    while done < 1000:
+        done += (await many.receive()).get("params", {}).get("result", {}).get("type") == "done"
+    assert len(hub.recorder.words) == 1001
+    assert hub.recorder.words.index("other") < 900
+
+
+def note(word: str) -> bytes:
+    return jsonrpc.request(1, "recorder.note", {"word": word})
+
+
+def framed(transport: str, message: bytes) -> bytes:
+    if transport == "unix":
+        return message + b"\n"
+    return Frame(Opcode.TEXT, message).serialize(mask=True)

@@ -73,7 +73,7 @@ async def running(tmp_path: Path) -> AsyncIterator[tuple[Hub, ClaudeCode]]:
 
 
 async def nodes_of(hub: Hub, chat: DrivenChat, *lanes: str) -> list[Node]:
-    """The nodes of the conversation's tree, every parent before its children."""
+    """The nodes of the conversation's tree, in order of creation."""
     tree_id = ids.text(chat.session.tree_id)
     pages = await call_events(hub, "arbor.tree_get", tree_id=tree_id, lanes=[*lanes])
     return [node for page in pages for node in page["tree"]["nodes"]]
