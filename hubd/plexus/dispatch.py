@@ -245,7 +245,7 @@ def validate(
     return {name: getattr(model, name) for name in spec.params.model_fields}
 
 
-def _validate_short(model: type[BaseModel], text: bytes) -> BaseModel:
+def _validate_short(model: type[BaseModel], text: bytes) -> Any:
     """Validate JSON strictly, but take 1.0 for an integer, as JSON Schema does."""
     validator = model.__pydantic_validator__
     try:
@@ -305,8 +305,10 @@ def _invalid(spec: Method, error: ValidationError, depth: int = 0) -> HubError:
     problems = error.errors(include_url=False, include_input=False)
     names = list(spec.params.model_fields)
     first = problems[0]
-    if first["type"] in (HandleInvalid.code, VersionUnsupported.code):
-        return by_code(first["type"], first["msg"])
+    for problem in problems:
+        # Where a handle is one of several types, the others' problems come first and say less.
+        if problem["type"] in (HandleInvalid.code, VersionUnsupported.code):
+            return by_code(problem["type"], problem["msg"])
     steps = first["loc"][depth:]
     where = ".".join(str(part) for part in steps if not str(part).startswith("function-"))
     suggestion = f"{spec.name} takes: {', '.join(names) or 'no parameters'}"
