@@ -324,7 +324,7 @@ def validate(
     return {name: getattr(model, name) for name in spec.params.model_fields}
 
 
-def _validate_short(model: type[BaseModel], text: bytes) -> BaseModel:
+def _validate_short(model: type[BaseModel], text: bytes) -> Any:
     """Validate JSON strictly, but take 1.0 for an integer, as JSON Schema does."""
     validator = model.__pydantic_validator__
     try:
@@ -382,12 +382,13 @@ def _by_main_name(spec: Method, params: Mapping[str, Any]) -> Mapping[str, Any]:
 def _invalid(spec: Method, error: ValidationError, depth: int = 0) -> HubError:
     """Return the error for the caller; the params are this deep in what was validated."""
     problems = error.errors(include_url=False, include_input=False)
-    for problem in problems:
-        problem["loc"] = problem["loc"][depth:]
     names = list(spec.params.model_fields)
     first = problems[0]
-    if first["type"] in (HandleInvalid.code, VersionUnsupported.code):
-        return by_code(first["type"], first["msg"])
+    for problem in problems:
+        problem["loc"] = problem["loc"][depth:]
+        # Where a handle is one of several types, the others' problems come first and say less.
+        if problem["type"] in (HandleInvalid.code, VersionUnsupported.code):
+            return by_code(problem["type"], problem["msg"])
     where = invalid_params.place(first)
     suggestion = f"{spec.name} takes: {', '.join(names) or 'no parameters'}"
     if first["type"] == "extra_forbidden":

@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -156,7 +156,7 @@ def test_a_parameter_called_format_and_data_in_a_schema_are_kept() -> None:
     }
 
 
-UNIVERSAL_CALLS = [
+UNIVERSAL_CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
     ("cone.schema", {}, lambda event: event["namespace"] == "cone"),
     ("cone.hash", {}, lambda event: len(event["value"]) == 16),
     ("cone_hash", {}, lambda event: len(event["value"]) == 16),

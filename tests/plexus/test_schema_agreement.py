@@ -114,7 +114,10 @@ def test_params_are_accepted_if_and_only_if_the_schema_allows_them(data: st.Data
 
 @pytest.mark.parametrize("handle", [{}, [{}], {"a": 1}, [HANDLE, {"plugin": "echo"}], [[]], 1])
 def test_what_is_no_handle_is_refused_before_the_call(handle: object) -> None:
-    assert problem(UNIVERSAL_METHODS["resolve_handle"], {"handle": handle}) is not None
+    error = problem(UNIVERSAL_METHODS["resolve_handle"], {"handle": handle})
+    assert error is not None
+    is_object = isinstance(handle, dict) or (isinstance(handle, list) and handle != [[]])
+    assert error.code == ("handle_invalid" if is_object else "invalid_params")
 
 
 @pytest.mark.parametrize(
