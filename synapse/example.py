@@ -18,6 +18,7 @@ MAX_DEPTH = 8
 
 # How the description of a parameter gives an example.
 _SUCH_AS = re.compile(r"\b(?:such as|for example) `([^`\s]+)`")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FORMATS = {
     "date-time": "2026-01-31T12:00:00Z",
     "date": "2026-01-31",
@@ -60,7 +61,7 @@ def arguments(params: dict[str, Any], existing: dict[str, str] | None = None) ->
                 words += [flag, existing[name]]
                 continue
             value = _value(params["properties"].get(name, {}), schemas, 0)
-            if isinstance(value, str) and is_id(name):
+            if isinstance(value, str) and (is_id(name) or _UUID.fullmatch(value)):
                 raise NoExample  # only the hub makes ids
             if value in TEXTS:
                 # Two names in one example are two things.

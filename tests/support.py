@@ -100,6 +100,8 @@ class Daemon:
         self.home = home
         self.paths = Paths(str(home))
         self.options = options
+        # Variables that the daemon gets beside the basic ones.
+        self.variables: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "Daemon":
@@ -117,7 +119,7 @@ class Daemon:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=environment(),
+            env=environment(**self.variables),
         )
         assert self.process.stderr is not None
         said = b""

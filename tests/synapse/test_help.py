@@ -163,7 +163,7 @@ def test_every_example_runs(home: Path, cache: Cache) -> None:
         ("cone chat", ["cone create --name hello", "cone chat --identifier hello --prompt world"]),
         (
             "claudecode fork",
-            ["claudecode create --name hello", "claudecode fork --new-name world --name hello"],
+            ["claudecode create --name hello", "claudecode fork --new-name other --name hello"],
         ),
     ],
 )

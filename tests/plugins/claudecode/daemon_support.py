@@ -81,8 +81,8 @@ async def daemon_and_caller(
 ) -> AsyncIterator[tuple[Daemon, Caller, FakeMessagesApi]]:
     """A daemon with these variables in its environment, and its caller."""
     empty_environment(directory, monkeypatch)
-    for name, text in variables.items():
-        monkeypatch.setenv(name, text)
+    daemon = Daemon(directory / "home")
+    daemon.variables = variables
     async with FakeMessagesApi() as api:
-        with Daemon(directory / "home") as daemon:
+        with daemon:
             yield daemon, Caller(daemon, directory, engine, api.url), api
