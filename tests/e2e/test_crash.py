@@ -63,7 +63,7 @@ async def rows_after(daemon: Daemon, last: int) -> set[int]:
     return {item["content"]["n"] for item in items}
 
 
-@pytest.mark.parametrize("kills", [50, pytest.param(500, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [10, pytest.param(500, marks=pytest.mark.soak)])
 async def test_nothing_acknowledged_is_lost_however_often_the_daemon_is_killed(
     home: Path, kills: int
 ) -> None:

@@ -274,6 +274,7 @@ async def test_a_client_that_hears_nothing_for_long_is_told_that_the_call_is_ali
     assert watcher.reports[-1][2] == "through"
 
 
+@pytest.mark.soak
 async def test_four_clients_wait_half_a_minute_and_none_gives_up(tmp_path: Path) -> None:
     """The real heartbeat, and the real time that a person takes to permit something."""
     async with serving(tmp_path, Desk()) as served:
