@@ -10,6 +10,7 @@ import select
 import socket
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -112,9 +113,15 @@ def _carry_out(connection: socket.socket) -> bool:
 
 
 def _rest(connection: socket.socket) -> bytes:
-    """What the daemon says until it hangs up."""
-    with connection.makefile("rb") as rest:
-        return rest.read()
+    """Read until the daemon closes the connection.
+
+    It closes without reading our last bytes, so the system may report a reset after its own.
+    """
+    rest = b""
+    with suppress(ConnectionError):
+        while data := connection.recv(CHUNK):
+            rest += data
+    return rest
 
 
 def _read() -> bytes:

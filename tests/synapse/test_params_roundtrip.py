@@ -311,8 +311,17 @@ def read(tokens: list[str], schema: Schema, base: str | None = None) -> dict[str
 
 
 def canonical(value: Any) -> str:
-    """Tells 1, 1.0 and true apart, which == does not."""
-    return json.dumps(value, sort_keys=True)
+    """Return JSON that is equal for equal values: 1 and 1.0 are, 1 and true are not."""
+    return json.dumps(_with_integers(value), sort_keys=True)
+
+
+def _with_integers(value: Any) -> Any:
+    """Return a value with integers in place of floats that have no fraction."""
+    if isinstance(value, dict):
+        return {name: _with_integers(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_with_integers(part) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @given(st.data())
