@@ -27,7 +27,7 @@ from hubd.config import (
     text_setting,
 )
 from hubd.errors import HubError, InvalidParams
-from hubd.wire.defaults import HUB_NAME, Paths
+from hubd.wire.paths import HUB_NAME, Paths
 
 NOT_RUNNING: Final = 3
 FAILED: Final = 1
@@ -89,10 +89,10 @@ def _run(arguments: argparse.Namespace) -> int:
     # Next to nothing of what is imported is garbage; the daemon looks for it once it is ready.
     gc.disable()
     # Before anything that describes itself is imported.
-    from hubd.activation.described import DESCRIBED
+    from hubd.activation.schema_cache import DESCRIBED
 
     DESCRIBED.open(Path(settings.paths.data) / "schemas.json")
-    from hubd import app
+    from hubd.daemon import run as app
 
     if settings.plugins:
         # As with `python -m`: plugins may lie in the directory the command was given in.
@@ -102,7 +102,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _mcp(arguments: argparse.Namespace) -> int:
-    from hubd import bridge, launch
+    from hubd.daemon import control as launch
+    from hubd.mcp.transports import bridge
 
     paths = _paths(arguments)
     tools = _mcp_tools(arguments)
@@ -114,7 +115,7 @@ def _mcp(arguments: argparse.Namespace) -> int:
 
 
 def _start(arguments: argparse.Namespace) -> int:
-    from hubd import launch
+    from hubd.daemon import control as launch
 
     _settings(arguments)  # a mistake is found here rather than in the child
     paths = _paths(arguments)
@@ -129,7 +130,7 @@ def _start(arguments: argparse.Namespace) -> int:
 
 
 def _stop(arguments: argparse.Namespace) -> int:
-    from hubd import launch
+    from hubd.daemon import control as launch
 
     stopped = launch.stop(_paths(arguments), force=arguments.force)
     _say("hubd: stopped" if stopped else "hubd: was not running")
@@ -137,7 +138,7 @@ def _stop(arguments: argparse.Namespace) -> int:
 
 
 def _restart(arguments: argparse.Namespace) -> int:
-    from hubd import launch
+    from hubd.daemon import control as launch
 
     paths = _paths(arguments)
     launch.restart(paths, _home_option(arguments), _daemon_options(arguments))
@@ -156,7 +157,7 @@ def _say_failures(state: dict[str, Any]) -> None:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from hubd import launch
+    from hubd.daemon import control as launch
 
     state = launch.status(_paths(arguments))
     if arguments.json:
@@ -171,7 +172,7 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _logs(arguments: argparse.Namespace) -> int:
-    from hubd.log import readable
+    from hubd.daemon.log import readable
 
     path = Path(_paths(arguments).log)
     show: Callable[[str], str] = str if arguments.json else readable
@@ -204,13 +205,13 @@ def _follow(log: TextIO, path: Path, show: Callable[[str], str]) -> TextIO:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from hubd.doctor import examine
+    from hubd.daemon.doctor import examine
 
     return _report(examine(_paths(arguments)), arguments)
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from hubd.progress import Progress
+    from hubd.daemon.progress import Progress
     from hubd.storage.maintenance import check
 
     with Progress("check") as progress:
@@ -229,7 +230,7 @@ def _report(findings: Sequence[object], arguments: argparse.Namespace) -> int:
 
 
 def _backup(arguments: argparse.Namespace) -> int:
-    from hubd.progress import Progress
+    from hubd.daemon.progress import Progress
     from hubd.storage.maintenance import backup
 
     source, target = Path(_paths(arguments).database), Path(arguments.file)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from hubd.errors import InvalidParams
-from hubd.wire.defaults import HUB_NAME, MCP_PORT, WS_PORT, Paths
 from hubd.wire.limits import MAX_MESSAGE_MIB
+from hubd.wire.paths import HUB_NAME, MCP_PORT, WS_PORT, Paths
 
 SEE_HELP: Final = "See: hubd run --help"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hubd.wire.defaults import distrusted
+from hubd.wire.paths import distrusted
 from synapse.errors import CommandError, NoDaemon
 
 try:

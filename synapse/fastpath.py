@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from hubd.wire.defaults import Paths
+from hubd.wire.paths import Paths
 from synapse.cache import cache_path, load
 from synapse.client import UnixConnection, request
 from synapse.context import caller_context, sources

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from hubd.wire.defaults import Paths
+from hubd.wire.paths import Paths
 from synapse.cache import cache_path
 from synapse.client import UnixConnection
 from synapse.errors import CommandError, NoDaemon, UsageError, did_you_mean

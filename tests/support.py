@@ -12,16 +12,16 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hubd import local
 from hubd.activation import Activation, Client, Context
-from hubd.plexus.builtin import build_hub
+from hubd.daemon import client as local
 from hubd.plexus.dispatch import Call
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
+from hubd.plexus.root import build_hub
 from hubd.storage.database import Database
 from hubd.wire import jsonrpc
-from hubd.wire.defaults import Paths
 from hubd.wire.item import Item
+from hubd.wire.paths import Paths
 from tests.clean_environment import basic_variables
 
 # Nothing here takes this long; a test that waits longer has found a hang.

@@ -12,20 +12,27 @@ from tests.support import environment
 
 ROOT = Path(__file__).parent.parent
 
+BASE = {"hubd.wire", "hubd.errors"}
+
 MAY_IMPORT = {
     "hubd.wire": set[str](),
     "hubd.errors": {"hubd.wire"},
-    "hubd.storage": {"hubd.wire", "hubd.errors"},
-    "hubd.activation": {"hubd.wire", "hubd.errors", "hubd.storage"},
-    "hubd.plexus": {"hubd.wire", "hubd.errors", "hubd.activation", "hubd.storage"},
-    "hubd.transport": {"hubd.wire", "hubd.errors", "hubd.plexus"},
-    "hubd.conversations": {"hubd.wire", "hubd.errors", "hubd.activation", "hubd.storage"},
+    "hubd.storage": BASE,
+    "hubd.mustache": {"hubd.errors"},
+    "hubd.activation": {*BASE, "hubd.storage", "hubd.mustache"},
+    "hubd.plexus": {*BASE, "hubd.storage", "hubd.mustache", "hubd.activation"},
+    "hubd.rpc": {*BASE, "hubd.plexus"},
+    "hubd.mcp": {*BASE, "hubd.plexus", "hubd.rpc"},
+    "hubd.conversations": {*BASE, "hubd.storage", "hubd.activation"},
+    # A program that plugins start; they share the names of its session files.
+    "hubd.offline_agent": {"hubd.wire"},
     "hubd.plugins": {
-        "hubd.wire",
-        "hubd.errors",
-        "hubd.activation",
+        *BASE,
         "hubd.storage",
+        "hubd.mustache",
+        "hubd.activation",
         "hubd.conversations",
+        "hubd.offline_agent",
     },
     "synapse": {"hubd.wire"},
 }
@@ -112,11 +119,11 @@ def loaded_by(code: str) -> set[str]:
     [
         ("import hubd", {"asyncio", "json", "typing", "pydantic"}),
         (
-            "import hubd.wire.defaults",
+            "import hubd.wire.paths",
             {"asyncio", "json", "typing", "pathlib", "re", "dataclasses"},
         ),
         ("import hubd.cli", {"asyncio", "pydantic", "websockets", "sqlite3", "logging"}),
-        ("import hubd.launch", {"asyncio", "pydantic", "websockets", "sqlite3"}),
+        ("import hubd.daemon.control", {"asyncio", "pydantic", "websockets", "sqlite3"}),
         (
             "import synapse.main, synapse.fastpath, synapse.complete",
             {
@@ -135,7 +142,7 @@ def loaded_by(code: str) -> set[str]:
                 "enum",
             },
         ),
-        ("import hubd.app", {"websockets", "aiosqlite", "mcp", "typer", "rich"}),
+        ("import hubd.daemon.run", {"websockets", "aiosqlite", "mcp", "typer", "rich"}),
     ],
 )
 def test_importing_costs_no_more_than_it_must(code: str, banned: set[str]) -> None:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from hubd.log import PrivateRotatingFile
+from hubd.daemon.log import PrivateRotatingFile
 
 
 def test_a_descriptor_leads_to_the_current_file_after_a_rotation(tmp_path: Path) -> None:

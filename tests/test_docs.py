@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hubd.config import SETTINGS
 from hubd.plugins.arbor.holding import Settings as ArborSettings
-from hubd.plugins.claudecode.engine import Settings as ClaudeSettings
+from hubd.plugins.claudecode.program.engine import Settings as ClaudeSettings
 from hubd.plugins.cone.providers.provider import Settings as ConeSettings
 from hubd.wire.item import EXIT_CODES
 from tests.support import HUBD, Daemon, environment
@@ -50,7 +50,8 @@ def test_the_layer_table_is_the_one_that_is_tested() -> None:
     architecture = (ROOT / "ARCHITECTURE.md").read_text()
     for layer, allowed in MAY_IMPORT.items():
         short = [name.removeprefix("hubd.") for name in allowed]
-        order = ["wire", "errors", "activation", "storage", "plexus", "conversations"]
+        order = ["wire", "errors", "storage", "mustache", "activation", "plexus", "rpc"]
+        order += ["conversations", "offline_agent"]
         names = " ".join(sorted(short, key=order.index))
         row = f"| `{layer.removeprefix('hubd.')}` | {f'`{names}`' if names else ''}"
         assert row.rstrip(" |") in architecture, row

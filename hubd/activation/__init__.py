@@ -20,7 +20,7 @@ from hubd.errors import (
     Unavailable,
 )
 from hubd.storage.database import Tx
-from hubd.wire.context import Client, Context
+from hubd.wire.caller import Client, Context
 from hubd.wire.handle import WireHandle
 
 __all__ = [

@@ -207,7 +207,7 @@ class Activation:
     def extend_mcp(self, registry: Any) -> None:
         """Add tools, resources and prompts that no method describes to the MCP server.
 
-        Called once, with a `hubd.transport.mcp_registry.Registry`: when the first MCP client
+        Called once, with a `hubd.mcp.registry.Registry`: when the first MCP client
         comes, or on being attached after that. What was added goes with the plugin. Import the
         MCP SDK in here, not above: a daemon without MCP clients does without it.
         """

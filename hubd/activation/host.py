@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hubd.errors import HubError
-from hubd.wire.context import Client, Context
+from hubd.wire.caller import Client, Context
 from hubd.wire.handle import WireHandle
 
 if TYPE_CHECKING:

@@ -35,10 +35,10 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
-from hubd.activation.described import DESCRIBED
 from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import HANDLE_SCHEMA, Handle, handle_types
 from hubd.activation.hints import McpHints, Rendering, check_hints
+from hubd.activation.schema_cache import DESCRIBED
 from hubd.wire.schema import JsonSchema
 
 # A method yields its events, or returns the only one.

@@ -24,10 +24,10 @@ from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 
 from hubd.activation import Host, HubError, Resolved
-from hubd.storage import walk
+from hubd.storage.arbor import walk
+from hubd.storage.arbor.tree import Place
+from hubd.storage.arbor.walk import MAIN_ONLY, Node
 from hubd.storage.database import Database
-from hubd.storage.tree import Place
-from hubd.storage.walk import MAIN_ONLY, Node
 
 Role = Literal["system", "user", "assistant"]
 

@@ -16,10 +16,10 @@ BUILT_IN: Final[tuple[str, ...]] = (
     "hubd.plugins.echo:EchoPlugin",
     "hubd.plugins.health:HealthPlugin",
     "hubd.plugins.solar:Solar",
-    "hubd.plugins.mustache.activation:Mustache",
-    "hubd.plugins.arbor.activation:Arbor",
-    "hubd.plugins.cone.activation:Cone",
-    "hubd.plugins.claudecode.activation:ClaudeCode",
+    "hubd.plugins.mustache.plugin:Mustache",
+    "hubd.plugins.arbor.plugin:Arbor",
+    "hubd.plugins.cone.plugin:Cone",
+    "hubd.plugins.claudecode.plugin:ClaudeCode",
 )
 # Each lies in a file or a folder of its name.
 BUILT_IN_NAMES: Final = frozenset(target.partition(":")[0].split(".")[2] for target in BUILT_IN)

@@ -33,8 +33,8 @@ from hubd.plexus import invalid_params
 from hubd.plexus.encode import encode
 from hubd.plexus.hub import Hub, Node, did_you_mean
 from hubd.plexus.large import Source, pause, without_contents
-from hubd.plexus.universal import UNIVERSAL_METHODS, Namespace, find_method
-from hubd.wire.context import Client, Context
+from hubd.plexus.namespace import UNIVERSAL_METHODS, Namespace, find_method
+from hubd.wire.caller import Client, Context
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Stamp
 
 log = logging.getLogger("hubd.plexus")

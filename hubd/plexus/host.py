@@ -25,7 +25,7 @@ from hubd.plexus.dispatch import Call, current_call
 from hubd.plexus.hub import Hub
 from hubd.plexus.resolve import resolve, resolve_each
 from hubd.storage.must_await import must_await
-from hubd.wire.context import Client, Context
+from hubd.wire.caller import Client, Context
 from hubd.wire.handle import WireHandle
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Progress, Request
 

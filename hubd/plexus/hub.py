@@ -15,8 +15,8 @@ from hubd.activation.host import Host
 from hubd.errors import ActivationNotFound, Conflict, InvalidParams, VersionUnsupported
 from hubd.plexus import describe
 from hubd.storage.database import Database
-from hubd.wire.defaults import HUB_NAME
 from hubd.wire.handle import WireHandle, plugin_id
+from hubd.wire.paths import HUB_NAME
 from hubd.wire.schema import PluginSchema
 
 # Deep enough for any tree a person designs; a cycle of children stops here.

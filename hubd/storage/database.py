@@ -21,7 +21,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType, TracebackTyp
 from typing import Any, Final, Self, TypeVar
 
 from hubd.storage import migrations
-from hubd.storage.failure import caller_error, closed_error, code_of, not_plain, unusable
+from hubd.storage.errors import caller_error, closed_error, code_of, not_plain, unusable
 from hubd.storage.identity import Identity, lost, mark_created, refuse_emptied
 from hubd.storage.must_await import must_await
 from hubd.storage.readers import STEPS_PER_LOOK, LongReads, Value, read_only

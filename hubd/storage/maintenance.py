@@ -15,7 +15,7 @@ from typing import Final
 
 from hubd.errors import Conflict, DatabaseUnusable, HubError, NotFound
 from hubd.storage import migrations
-from hubd.storage.failure import code_of, unusable
+from hubd.storage.errors import code_of, unusable
 from hubd.storage.identity import refuse_emptied
 from hubd.storage.tables import HUB_MIGRATIONS
 

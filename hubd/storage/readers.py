@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hubd.storage.failure import caller_error, closed_error
+from hubd.storage.errors import caller_error, closed_error
 
 if TYPE_CHECKING:  # imported when the first long read needs it; it costs start-up time
     import aiosqlite

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from hubd import __version__
-from hubd.wire.defaults import distrusted
+from hubd.wire.paths import distrusted
 from synapse.cache import load
 from synapse.commands.status import ask_info
 from synapse.errors import CommandError

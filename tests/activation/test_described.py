@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from hubd.activation import described
-from hubd.activation.described import Described
-from hubd.wire.defaults import Paths
+from hubd.activation import schema_cache as described
+from hubd.activation.schema_cache import Described
+from hubd.wire.paths import Paths
 from tests.support import Daemon, events_of
 
 

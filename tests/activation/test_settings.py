@@ -11,9 +11,9 @@ from hubd.activation import Activation
 from hubd.activation.settings import read_settings, variable
 from hubd.config import read_file
 from hubd.errors import InvalidParams
-from hubd.plexus.builtin import build_hub
 from hubd.plexus.discovery import BUILT_IN, Source
 from hubd.plexus.host import PlexusHost
+from hubd.plexus.root import build_hub
 
 
 class Settings(BaseModel):

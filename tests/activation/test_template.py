@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.activation.template import MAX_DEPTH, MAX_OUTPUT, MAX_STEPS, Template
-from hubd.activation.template_parser import MAX_NESTING
 from hubd.errors import InvalidParams
+from hubd.mustache.parser import MAX_NESTING
+from hubd.mustache.template import MAX_DEPTH, MAX_OUTPUT, MAX_STEPS, Template
 
 NOTHING: dict[str, Any] = {}
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from hubd.plugins.arbor.drawing import Limits, drawing
-from hubd.storage import ids, tree, walk
+from hubd.storage import ids
+from hubd.storage.arbor import tree, walk
+from hubd.storage.arbor.tree import Place, TreeRow
 from hubd.storage.database import Database, Tx
-from hubd.storage.tree import Place, TreeRow
 from hubd.wire.handle import parse
 from tests.bench.measure import rates
 

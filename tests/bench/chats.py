@@ -19,9 +19,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 
 from hubd.plexus.hub import Hub
-from hubd.plugins.claudecode.activation import ClaudeCode
-from hubd.plugins.claudecode.facts import Passed
-from hubd.storage import tree
+from hubd.plugins.claudecode.plugin import ClaudeCode
+from hubd.plugins.claudecode.protocol.facts import Passed
+from hubd.storage.arbor import tree
 from hubd.storage.database import Database
 from hubd.wire import jsonrpc
 from tests.bench.measure import Slice, rates, report

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
-from hubd.storage import streams
+from hubd.storage.streams import streams
 from hubd.wire.item import Data, Item
 from tests.bench.measure import Slice, rates, report
 from tests.plugins.claudecode.driven import begin_chat, claude_hub

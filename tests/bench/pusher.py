@@ -7,10 +7,12 @@ from typing import Annotated
 from pydantic import Field
 
 from hubd.activation import Activation, Event, method
-from hubd.storage import ids, streams, tree
+from hubd.storage import ids
+from hubd.storage.arbor import tree
+from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Tx
-from hubd.storage.streams import StreamRow
-from hubd.storage.tree import Place
+from hubd.storage.streams import streams
+from hubd.storage.streams.streams import StreamRow
 from hubd.wire.handle import WireHandle
 
 HANDLE = WireHandle("claudecode", "1.0.0", "chat_event")

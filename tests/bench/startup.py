@@ -13,9 +13,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hubd import local
+from hubd.daemon import client as local
 from hubd.errors import HubError
-from hubd.wire.defaults import Paths
+from hubd.wire.paths import Paths
 from tests.support import HUBD, environment
 
 ROUNDS = 11

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hubd.storage import ids, streams, tree
+from hubd.storage import ids
+from hubd.storage.arbor import tree
+from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Database, Tx
-from hubd.storage.tree import Place
+from hubd.storage.streams import streams
 from hubd.wire.handle import WireHandle
 from tests.bench.measure import Slice, rates, report
 

@@ -14,7 +14,7 @@ Told = list[tuple[str, str]]
 
 @pytest.fixture
 async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    plugins = (*chat_support.PLUGINS, "hubd.plugins.cone.activation:Cone")
+    plugins = (*chat_support.PLUGINS, "hubd.plugins.cone.plugin:Cone")
     monkeypatch.setattr(chat_support, "PLUGINS", plugins)
     async with world(tmp_path, monkeypatch, "offline") as made:
         yield made

@@ -11,12 +11,12 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from hubd.app import _max_message_bytes
 from hubd.config import Settings
+from hubd.daemon.run import _max_message_bytes
 from hubd.errors import InvalidParams
 from hubd.wire import jsonrpc
-from hubd.wire.defaults import Paths
 from hubd.wire.limits import MIB
+from hubd.wire.paths import Paths
 from tests.support import PATIENCE_SECONDS, Daemon, hubd
 from tests.synapse.support import synapse
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hubd import local
-from hubd.wire.defaults import Paths
+from hubd.daemon import client as local
+from hubd.wire.paths import Paths
 from tests.support import PATIENCE_SECONDS, hubd
 from tests.synapse.support import synapse
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from hubd.daemon.token_file import TOKEN_BYTES
 from hubd.storage.tables import HUB_MIGRATIONS
-from hubd.token import TOKEN_BYTES
-from hubd.wire.defaults import WS_PORT
+from hubd.wire.paths import WS_PORT
 from tests.support import Daemon, environment, hubd
 
 USAGE, UNAVAILABLE, CONFLICT, NEWER = 2, 5, 7, 9

@@ -19,7 +19,7 @@ from tests.support import PATIENCE_SECONDS
 
 ROOT: Final = Path(__file__).parent.parent.parent
 
-OFFLINE: Final = (sys.executable, "-m", "hubd.plugins.claudecode.offline")
+OFFLINE: Final = (sys.executable, "-m", "hubd.offline_agent")
 
 # Both read and write one JSON object a line with these.
 STREAM_FLAGS: Final = (

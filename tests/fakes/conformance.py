@@ -54,7 +54,7 @@ from mcp_types import (
 )
 
 from hubd.activation import Activation
-from hubd.transport.mcp_registry import CallTool, Ctx, GetPrompt, Registry
+from hubd.mcp.registry import CallTool, Ctx, GetPrompt, Registry
 
 ToolAnswer = CallToolResult | InputRequiredResult
 R = TypeVar("R", bound=InputResponse)

@@ -27,7 +27,7 @@ from mcp_types import (
 
 from hubd.activation import Activation, Encoded, Event, NotFound, Option, method
 from hubd.errors import by_code
-from hubd.wire.bridge import REFUSED
+from hubd.wire.mcp_bridge import REFUSED
 from tests.mcp.support import ERAS, TOKEN, TRANSPORTS, Era, Served, Transport, over_http
 from tests.support import PATIENCE_SECONDS
 

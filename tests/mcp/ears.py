@@ -19,7 +19,7 @@ from mcp import Client, MCPDeprecationWarning
 from mcp.client.session import IncomingMessage
 from mcp.shared.message import SessionMessage
 
-from hubd.transport.mcp import HubMcp
+from hubd.mcp.server import HubMcp
 from tests.mcp.support import LEGACY, TOKEN, Era, Served, Transport, over_http
 from tests.support import PATIENCE_SECONDS
 

@@ -16,15 +16,15 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from hubd.activation import Activation
-from hubd.app import LOOPBACK, _listen
+from hubd.daemon.run import LOOPBACK, _listen
+from hubd.mcp.access import McpOptions
+from hubd.mcp.on_demand import LazyMcp
+from hubd.mcp.transports.http import serve_mcp_http
+from hubd.mcp.transports.stdio import serve_mcp_stdio
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
-from hubd.transport.clients import Clients
-from hubd.transport.gate import Gate
-from hubd.transport.mcp_facts import McpOptions
-from hubd.transport.mcp_http import serve_mcp_http
-from hubd.transport.mcp_lazy import LazyMcp
-from hubd.transport.mcp_stdio import serve_mcp_stdio
+from hubd.rpc.clients import Clients
+from hubd.rpc.gate import Gate
 from tests.support import PATIENCE_SECONDS, Daemon, environment, hub_with
 
 LEGACY: Final = "legacy"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hubd.wire.bridge import END, REFUSED
+from hubd.wire.mcp_bridge import END, REFUSED
 from tests.mcp.bridge_support import (
     INITIALIZE,
     INITIALIZED,

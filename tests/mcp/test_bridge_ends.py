@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from hubd.activation import Activation, Event, method
-from hubd.bridge import run
 from hubd.errors import PermissionDenied, Unavailable
-from hubd.transport import mcp_lines, mcp_stdio
-from hubd.wire.bridge import END
-from hubd.wire.defaults import Paths
+from hubd.mcp.transports import lines as mcp_lines
+from hubd.mcp.transports import stdio as mcp_stdio
+from hubd.mcp.transports.bridge import run
+from hubd.wire.mcp_bridge import END
+from hubd.wire.paths import Paths
 from tests.mcp.bridge_support import (
     INITIALIZE,
     INITIALIZED,

@@ -11,9 +11,9 @@ from mcp import Client, MCPError
 from mcp_types import INVALID_PARAMS, Implementation
 
 from hubd.errors import HubError, by_code
+from hubd.mcp import calls as mcp_calls
+from hubd.mcp.access import McpOptions
 from hubd.plugins.echo import EchoPlugin
-from hubd.transport import mcp_calls
-from hubd.transport.mcp_facts import McpOptions
 from hubd.wire.item import EXIT_CODES
 from tests.mcp import raw
 from tests.mcp.desk import WAYS, Desk, attached, both_eras, events_in, every_way, text_in

@@ -14,11 +14,11 @@ import pytest
 from mcp import MCPError
 
 from hubd.activation import Activation, method
+from hubd.mcp import changes as mcp_changes
 from hubd.plexus.host import PlexusHost
-from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
-from hubd.transport import mcp_changes
 from tests.mcp.bridge_support import INITIALIZE, request
 from tests.mcp.ears import (
     Ears,

@@ -10,11 +10,11 @@ from mcp import Client
 from mcp_types import ReadResourceResult, Resource, TextResourceContents
 
 from hubd.activation import Activation, Event, method
+from hubd.mcp.registry import Ctx, Registry
 from hubd.plexus.host import PlexusHost
-from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.echo import EchoPlugin
-from hubd.storage import tree
-from hubd.transport.mcp_registry import Ctx, Registry
+from hubd.storage.arbor import tree
 from hubd.wire.jsonrpc import dump
 from tests.mcp.ears import client_of, listening, server_of, until
 from tests.mcp.support import ERAS, MODERN, TRANSPORTS, Era, Served, Transport, serving

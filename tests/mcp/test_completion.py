@@ -14,11 +14,11 @@ from mcp_types import (
 )
 
 from hubd.activation import Activation, Event, method
-from hubd.plugins.arbor.activation import Arbor
+from hubd.mcp.access import McpOptions
+from hubd.mcp.registry import Ctx, Registry
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
-from hubd.transport.mcp_facts import McpOptions
-from hubd.transport.mcp_registry import Ctx, Registry
 from hubd.wire.values import listed_values
 from tests.mcp.support import ERAS, TOKEN, Era, Served, over_http, serving
 from tests.support import call_events

@@ -7,8 +7,8 @@ import pytest
 from mcp import MCPError
 from mcp_types import TextContent
 
-from hubd.plugins.arbor.activation import Arbor
-from hubd.plugins.cone.activation import Cone
+from hubd.plugins.arbor.plugin import Arbor
+from hubd.plugins.cone.plugin import Cone
 from tests.mcp.ears import listening
 from tests.mcp.support import (
     ERAS,

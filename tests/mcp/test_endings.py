@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
-from hubd.transport import mcp_lines
+from hubd.mcp.transports import lines as mcp_lines
 from tests.mcp.desk import Desk, Person, attached, both_eras, events_in, every_way, lines, saying
 from tests.mcp.ears import until
 from tests.mcp.support import LEGACY, MODERN, TOKEN, TRANSPORTS, Era, Served, Transport, serving

@@ -10,10 +10,10 @@ from mcp import Client, MCPError
 from mcp_types import CallToolResult, EmptyResult, Request
 
 from hubd.activation import Activation, Event, method
+from hubd.mcp import prompts as mcp_prompts
+from hubd.mcp.plugin_hooks import ask_plugin
 from hubd.plexus.host import PlexusHost
 from hubd.plugins.echo import EchoPlugin
-from hubd.transport import mcp_prompts
-from hubd.transport.mcp_hooks import ask_plugin
 from tests.mcp.desk import Desk, attached, both_eras, every_way, text_in
 from tests.mcp.ears import deprecated, listening
 from tests.mcp.hooks_plugin import Hooks

@@ -14,7 +14,7 @@ from mcp import MCPError
 from hubd.activation import method
 from hubd.errors import Unavailable
 from hubd.plugins.echo import Echo, EchoPlugin
-from hubd.wire.bridge import REFUSED
+from hubd.wire.mcp_bridge import REFUSED
 from tests.mcp.ears import client_of, server_of, until
 from tests.mcp.loaded_plugin import HEAVY
 from tests.mcp.support import ERAS, MODERN, TRANSPORTS, Era, Transport, connected, serving
@@ -34,7 +34,9 @@ def heavy(daemon: Daemon) -> set[str]:
 
 
 def test_importing_the_daemon_imports_nothing_of_mcp() -> None:
-    code = f"import hubd.app, sys; print([name for name in {HEAVY!r} if name in sys.modules])"
+    code = (
+        f"import hubd.daemon.run, sys; print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
     )

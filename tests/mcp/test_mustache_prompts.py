@@ -8,7 +8,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import Prompt, TextContent
 
-from hubd.plugins.mustache.activation import Mustache
+from hubd.plugins.mustache.plugin import Mustache
 from tests.mcp.ears import listening
 from tests.mcp.support import ERAS, Era, connected, serving
 from tests.support import Daemon, events_of

@@ -10,8 +10,8 @@ from mcp_types import CallToolRequestParams, CallToolResult, Tool
 from pydantic import Field
 
 from hubd.activation import Activation, Event, method
+from hubd.mcp.registry import Ctx, Registry
 from hubd.plexus.host import PlexusHost
-from hubd.transport.mcp_registry import Ctx, Registry
 from tests.mcp.raw import Answer, Knocker, modern, request
 from tests.mcp.support import TOKEN, Served, serving
 

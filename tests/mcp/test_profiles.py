@@ -8,10 +8,10 @@ from mcp import Client, MCPError
 from mcp_types import INVALID_REQUEST, DiscoverRequest, DiscoverResult, Implementation
 
 from hubd import __version__
+from hubd.mcp.access import McpOptions
+from hubd.mcp.transports import stdio as mcp_stdio
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
-from hubd.transport import mcp_stdio
-from hubd.transport.mcp_facts import McpOptions
 from tests.mcp import raw
 from tests.mcp.bridge_support import INITIALIZE, bridge, lines, read, request
 from tests.mcp.desk import Desk, attached, both_eras, every_way

@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp_types import CallToolResult
 
-from hubd.transport import mcp_caller
-from hubd.transport.mcp_progress import (
-    ALIVE,
-    MAX_LINE,
-    MAX_MESSAGE,
-    Meter,
-    Report,
-    one_line,
-)
+from hubd.mcp import caller as mcp_caller
+from hubd.mcp.progress import ALIVE, MAX_LINE, MAX_MESSAGE, Meter, Report, one_line
 from tests.mcp.desk import WAYS, Desk, attached, both_eras, events_in, every_way
 from tests.mcp.support import Era, Transport, serving
 

@@ -10,8 +10,9 @@ from mcp import Client, MCPError
 from mcp_types import TextContent
 
 from hubd.activation import Activation, Conflict, Prompt, PromptArgument, PromptMessage
-from hubd.transport import mcp_pages, mcp_prompts
-from hubd.transport.mcp_facts import McpOptions
+from hubd.mcp import pages as mcp_pages
+from hubd.mcp import prompts as mcp_prompts
+from hubd.mcp.access import McpOptions
 from tests.mcp.ears import client_of, listening
 from tests.mcp.support import ERAS, TOKEN, Era, over_http, serving
 

@@ -16,10 +16,10 @@ from mcp_types import (
 )
 
 from hubd.activation import Activation, Option, method
+from hubd.mcp import caller as mcp_caller
+from hubd.mcp.calls import MAX_ATTEMPTS
+from hubd.mcp.questions import answer_of, form_of
 from hubd.plexus.host import _misfit
-from hubd.transport import mcp_caller
-from hubd.transport.mcp_calls import MAX_ATTEMPTS
-from hubd.transport.mcp_questions import answer_of, form_of
 from tests.mcp import raw
 from tests.mcp.bridge_support import INITIALIZE, INITIALIZED, event_of, lines, tool_call
 from tests.mcp.desk import (

@@ -30,13 +30,13 @@ from mcp_types import (
 
 from hubd.activation import Activation
 from hubd.errors import Conflict, HubError
+from hubd.mcp.access import Facts
+from hubd.mcp.changes import Changes, Noticed
+from hubd.mcp.registry import Ctx, Registry
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
-from hubd.transport.mcp_changes import Changes, Noticed
-from hubd.transport.mcp_facts import Facts
-from hubd.transport.mcp_registry import Ctx, Registry
 from tests.mcp.ears import listening
 from tests.mcp.support import ERAS, MODERN, TOKEN, TRANSPORTS, Era, Transport, over_http, serving
 from tests.support import call_events

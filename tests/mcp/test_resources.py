@@ -15,14 +15,14 @@ from mcp import Client, MCPError
 from mcp_types import Implementation, ReadResourceResult, TextResourceContents
 
 from hubd.activation import Activation, Conflict, Event, Handle, NotFound, method, resolver
-from hubd.plugins.arbor.activation import Arbor
+from hubd.mcp import resources as mcp_resources
+from hubd.mcp.access import McpOptions
+from hubd.mcp.resources import MAX_LISTED, NEXT_META
+from hubd.mcp.spool import PAGE_BYTES
+from hubd.mcp.uris import NoSuchResource, handle_in
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
-from hubd.transport import mcp_resources
-from hubd.transport.mcp_facts import McpOptions
-from hubd.transport.mcp_resources import MAX_LISTED, NEXT_META
-from hubd.transport.mcp_spool import PAGE_BYTES
-from hubd.transport.mcp_uris import NoSuchResource, handle_in
 from hubd.wire.handle import WireHandle
 from tests.mcp.ears import client_of, server_of
 from tests.mcp.support import ERAS, LEGACY, MODERN, TOKEN, Era, Served, over_http, serving

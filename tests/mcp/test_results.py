@@ -12,9 +12,10 @@ from jsonschema import Draft202012Validator
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextResourceContents, Tool
 
-from hubd.plugins.arbor.activation import Arbor
-from hubd.transport import mcp_results, mcp_spool
-from hubd.transport.mcp_results import INLINE_BYTES, Collected, tool_result
+from hubd.mcp import results as mcp_results
+from hubd.mcp import spool as mcp_spool
+from hubd.mcp.results import INLINE_BYTES, Collected, tool_result
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.wire.item import Error, Guidance
 from tests.mcp.desk import Desk, attached, both_eras, events_in, every_way, text_in
 from tests.mcp.support import LEGACY, Era, Transport, connected, serving
@@ -529,7 +530,7 @@ async def test_a_tool_of_text_only_answers_one_block_and_nothing_else(
 async def test_a_tool_of_text_only_fails_when_its_answer_is_larger_than_any_may_be(
     tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hubd.transport.mcp_calls.MAX_RESULT_BYTES", 1_000_000)
+    monkeypatch.setattr("hubd.mcp.calls.MAX_RESULT_BYTES", 1_000_000)
     assert mcp_results.INLINE_BYTES < 1_000_000
     async with (
         serving(tmp_path, Desk()) as served,

@@ -15,8 +15,8 @@ from mcp_types import (
     InputRequiredResult,
 )
 
-from hubd.transport import mcp_calls
-from hubd.transport.mcp import HubMcp
+from hubd.mcp import calls as mcp_calls
+from hubd.mcp.server import HubMcp
 from tests.mcp.desk import (
     Desk,
     Person,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.transport.mcp_facts import McpOptions, offered, read_profile
+from hubd.mcp.access import McpOptions, offered, read_profile
 
 SEGMENTS = st.sampled_from(["a", "b", "ab", "a_b", "A"])
 NAMESPACES = st.lists(SEGMENTS, min_size=1, max_size=4).map(".".join)

@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from hubd.transport import mcp_http, mcp_sessions, mcp_web
+from hubd.mcp.transports import http as mcp_http
+from hubd.mcp.transports import http_server as mcp_web
+from hubd.mcp.transports import legacy_sessions as mcp_sessions
 from tests.mcp.hostile import Witness
 from tests.mcp.raw import (
     META,
@@ -250,7 +252,7 @@ async def test_what_comes_malformed_after_an_answer_is_no_error_of_ours(
 async def test_should_the_web_server_not_load_nobody_waits_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(sys.modules, "hubd.transport.mcp_web", None)
+    monkeypatch.setitem(sys.modules, "hubd.mcp.transports.http_server", None)
     async with serving(tmp_path) as served:
         near = Near(served)
         async with near.opened() as (reader, _):

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.errors import NotFound, Overloaded, Unavailable
-from hubd.transport import mcp_spool
-from hubd.transport.mcp_results import Collected, tool_result
-from hubd.transport.mcp_spool import Spool, Spooled
+from hubd.mcp import spool as mcp_spool
+from hubd.mcp.results import Collected, tool_result
+from hubd.mcp.spool import Spool, Spooled
 from tests.support import file_size_limit
 
 

@@ -18,22 +18,16 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from hubd.activation import Activation, Event, method
-from hubd.app import _mcp_options
 from hubd.config import Settings
+from hubd.daemon.run import _mcp_options
+from hubd.mcp import pages as mcp_pages
+from hubd.mcp.access import McpOptions
+from hubd.mcp.metaschema import problem_of
+from hubd.mcp.tools import MAX_NAME, MAX_NESTING, all_methods, list_tools, standard_formats
 from hubd.plexus.discovery import BUILT_IN, Source
 from hubd.plexus.host import PlexusHost
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
-from hubd.transport import mcp_pages
-from hubd.transport.mcp_facts import McpOptions
-from hubd.transport.mcp_metaschema import problem_of
-from hubd.transport.mcp_tools import (
-    MAX_NAME,
-    MAX_NESTING,
-    all_methods,
-    list_tools,
-    standard_formats,
-)
 from hubd.wire.schema import MethodSchema
 from tests.mcp.ears import client_of
 from tests.mcp.support import ERAS, TOKEN, Era, connected, over_http, serving

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hubd.activation import Activation, Event, NotFound, method
-from hubd.transport import mcp_changes
+from hubd.mcp import changes as mcp_changes
 from tests.mcp.support import Served
 from tests.support import call_events
 

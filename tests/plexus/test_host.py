@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hubd.activation import Activation, Context, Event, ExecutionError, method
-from hubd.plexus.builtin import build_hub
 from hubd.plexus.dispatch import Call
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
+from hubd.plexus.root import build_hub
 from hubd.plugins.echo import EchoPlugin
 from hubd.wire.item import Item
 from hubd.wire.item import Request as RequestItem

@@ -11,9 +11,9 @@ import pytest
 
 from hubd.activation import Activation, Event, method
 from hubd.errors import ActivationNotFound, Conflict
-from hubd.plexus.builtin import build_hub
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
+from hubd.plexus.root import build_hub
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.health import HealthPlugin
 from hubd.plugins.solar import Solar

@@ -8,10 +8,10 @@ import pytest
 
 from hubd.activation import Activation, Event, method
 from hubd.plexus import lifecycle
-from hubd.plexus.builtin import build_hub
 from hubd.plexus.discovery import Source
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
+from hubd.plexus.root import build_hub
 from hubd.storage.database import Database
 from tests.support import call_error, call_events
 

@@ -11,7 +11,7 @@ from hubd.activation.method import Method
 from hubd.errors import HubError
 from hubd.plexus.discovery import BUILT_IN, Source
 from hubd.plexus.dispatch import validate
-from hubd.plexus.universal import UNIVERSAL_METHODS
+from hubd.plexus.namespace import UNIVERSAL_METHODS
 
 UUID_TEXT = "550e8400-e29b-41d4-a716-446655440000"
 HANDLE = "echo@1.0.0::once:hi"

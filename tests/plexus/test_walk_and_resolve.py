@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hubd.plexus import resolve
-from hubd.plexus.builtin import build_hub
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.activation import Arbor
+from hubd.plexus.root import build_hub
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
 from tests.plugins.arbor.grower import Grower

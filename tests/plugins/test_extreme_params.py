@@ -10,9 +10,9 @@ import pytest
 from hubd.activation import Context
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.activation import Arbor
-from hubd.plugins.claudecode.activation import ClaudeCode
-from hubd.plugins.cone.activation import Cone
+from hubd.plugins.arbor.plugin import Arbor
+from hubd.plugins.claudecode.plugin import ClaudeCode
+from hubd.plugins.cone.plugin import Cone
 from tests.support import PATIENCE_SECONDS, Collector, hub_with
 
 EXTREME: dict[str, list[Any]] = {

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.activation import InvalidParams, NotFound, Prompt
-from hubd.activation.template import MAX_OUTPUT, MAX_TEMPLATE
-from hubd.activation.template_parser import Variable
+from hubd.mustache.parser import Variable
+from hubd.mustache.template import MAX_OUTPUT, MAX_TEMPLATE
 from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
-from hubd.plugins.mustache import activation, store
-from hubd.plugins.mustache.activation import Mustache
+from hubd.plugins.mustache import plugin as activation
+from hubd.plugins.mustache import store
+from hubd.plugins.mustache.plugin import Mustache
 from hubd.plugins.mustache.prompts import SECTION, data_of
 from hubd.wire.values import listed_values
 from tests.support import Daemon, call_error, call_events, events_of, hub_with

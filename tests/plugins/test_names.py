@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from hubd.plugins.arbor.activation import Arbor
-from hubd.plugins.claudecode.activation import ClaudeCode
-from hubd.plugins.cone.activation import Cone
-from hubd.plugins.mustache.activation import Mustache
+from hubd.plugins.arbor.plugin import Arbor
+from hubd.plugins.claudecode.plugin import ClaudeCode
+from hubd.plugins.cone.plugin import Cone
+from hubd.plugins.mustache.plugin import Mustache
 from tests.support import call_error, hub_with
 
 TREE, NODE = str(uuid4()), str(uuid4())

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from hubd.errors import Ambiguous, CursorExpired, InvalidParams, NotFound
-from hubd.storage import cursors, ids, streams, tree
+from hubd.storage import ids
+from hubd.storage.arbor import tree
 from hubd.storage.database import Database, Tx
-from hubd.storage.streams import StreamRow
+from hubd.storage.streams import cursors, streams
+from hubd.storage.streams.streams import StreamRow
 from hubd.wire.handle import parse
 
 ENDS = ("000000001234", "0000000f1234", "0000000f5678")

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubd.errors import DatabaseNewer, DatabaseUnusable, HubError
-from hubd.plexus.builtin import build_hub
 from hubd.plexus.discovery import BUILT_IN, Source
 from hubd.plexus.host import PlexusHost
+from hubd.plexus.root import build_hub
 from hubd.storage import migrations
 from hubd.storage.database import Database
 from hubd.storage.migrations import APPLICATION_ID, HUB

@@ -6,9 +6,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubd.storage import ids, outline, tree
+from hubd.storage import ids
+from hubd.storage.arbor import outline, tree
+from hubd.storage.arbor.tree import EVENTS, MAIN, TreeRow
 from hubd.storage.database import Database, Tx
-from hubd.storage.tree import EVENTS, MAIN, TreeRow
 
 # Few different digits, so that many ids end alike.
 node_ids = st.lists(st.sampled_from("0123"), min_size=8, max_size=8).map(

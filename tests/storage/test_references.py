@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubd.errors import Conflict, NotFound
-from hubd.storage import ids, references, tree, walk
+from hubd.storage import ids
+from hubd.storage.arbor import references, tree, walk
+from hubd.storage.arbor.references import DAY, Periods, Step
+from hubd.storage.arbor.tree import TreeRow
 from hubd.storage.database import Database, Tx
-from hubd.storage.references import DAY, Periods, Step
-from hubd.storage.tree import TreeRow
 
 NOW = 1_700_000_000
 PERIODS = Periods(scheduled=7 * DAY, archived=30 * DAY)

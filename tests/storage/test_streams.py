@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubd.errors import Ambiguous, CursorExpired, InvalidParams, NotFound
-from hubd.storage import ids, streams, tree, walk
+from hubd.storage import ids
+from hubd.storage.arbor import tree, walk
+from hubd.storage.arbor.tree import EVENTS, MAIN, Place, TreeRow
 from hubd.storage.database import Database, Tx
-from hubd.storage.streams import EventRow, Status, StreamRow
-from hubd.storage.tree import EVENTS, MAIN, Place, TreeRow
+from hubd.storage.streams import streams
+from hubd.storage.streams.streams import EventRow, Status, StreamRow
 from hubd.wire.handle import WireHandle, parse
 
 NOW = 1_700_000_000

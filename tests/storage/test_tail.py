@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.errors import NotFound
-from hubd.storage import ids, streams, tree
+from hubd.storage import ids
+from hubd.storage.arbor import tree
 from hubd.storage.database import Database, Tx
 from hubd.storage.readers import Value
-from hubd.storage.streams import EventRow, StreamRow
-from hubd.storage.tail import MAX_KEPT_CHARACTERS, Tail, Tails
+from hubd.storage.streams import streams
+from hubd.storage.streams.streams import EventRow, StreamRow
+from hubd.storage.streams.tail import MAX_KEPT_CHARACTERS, Tail, Tails
 from hubd.wire.handle import WireHandle
 
 HANDLE = WireHandle("claudecode", "1.0.0", "chat_event")

@@ -8,9 +8,10 @@ from uuid import UUID
 import pytest
 
 from hubd.errors import Ambiguous, Conflict, InvalidParams, NotFound
-from hubd.storage import ids, tree, walk
+from hubd.storage import ids
+from hubd.storage.arbor import tree, walk
+from hubd.storage.arbor.tree import EVENTS, MAIN, Place, TreeRow
 from hubd.storage.database import Database, Tx
-from hubd.storage.tree import EVENTS, MAIN, Place, TreeRow
 from hubd.wire import handle as grammar
 
 T = TypeVar("T")

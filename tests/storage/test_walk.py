@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.storage import tree, walk
+from hubd.storage.arbor import tree, walk
+from hubd.storage.arbor.tree import EVENTS, MAIN, Place, TreeRow
+from hubd.storage.arbor.walk import Stretch
 from hubd.storage.database import Database, Tx
-from hubd.storage.tree import EVENTS, MAIN, Place, TreeRow
-from hubd.storage.walk import Stretch
 
 NOW = 1_700_000_000
 LANES = frozenset({MAIN})

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hubd.activation import Activation, Event, method
-from hubd.wire.defaults import Paths
 from hubd.wire.item import EXIT_CODES
+from hubd.wire.paths import Paths
 from synapse import refresh
 from synapse.client import UnixConnection
 from synapse.errors import CommandError

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from hubd.activation import Activation, Event, method
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
-from hubd.wire.defaults import Paths
+from hubd.wire.paths import Paths
 from synapse import context, fastpath, full
 from synapse.cache import cache_path, load, store
 from synapse.context import new_sources

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.wire.defaults import MAX_SOCKET_PATH, Paths, distrusted
+from hubd.wire.paths import MAX_SOCKET_PATH, Paths, distrusted
 
 UID = os.getuid()
 # Too long by itself for a socket inside it.

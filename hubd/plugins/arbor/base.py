@@ -13,9 +13,9 @@ from hubd.activation.pages import ROWS_PER_ITEM, limited
 from hubd.activation.params import NodeId, SafeText
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.encode import tree_json
-from hubd.storage import tree, walk
-from hubd.storage.tree import LANES, Place, TreeRow
-from hubd.storage.walk import Node
+from hubd.storage.arbor import tree, walk
+from hubd.storage.arbor.tree import LANES, Place, TreeRow
+from hubd.storage.arbor.walk import Node
 
 # Longer texts belong behind a handle, which a tree can hold just as well.
 MAX_TEXT: Final = 1024 * 1024

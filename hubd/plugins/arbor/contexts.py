@@ -17,8 +17,9 @@ from hubd.plugins.arbor.base import (
     lanes_of,
 )
 from hubd.plugins.arbor.encode import encoded, nodes_json
-from hubd.storage import ids, tree, walk
-from hubd.storage.walk import Node
+from hubd.storage import ids
+from hubd.storage.arbor import tree, walk
+from hubd.storage.arbor.walk import Node
 
 
 class Contexts(ArborBase, version=VERSION):

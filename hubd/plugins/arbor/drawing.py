@@ -7,10 +7,11 @@ from typing import Any, Final, NamedTuple
 
 from hubd.activation import Host, HubError
 from hubd.plugins.arbor.render import DEPTH, Line, draw, handle_line, text_line
-from hubd.storage import ids, outline, walk
+from hubd.storage import ids
+from hubd.storage.arbor import outline, walk
+from hubd.storage.arbor.tree import LANES, MAIN, TreeRow
+from hubd.storage.arbor.walk import Node
 from hubd.storage.database import Database
-from hubd.storage.tree import LANES, MAIN, TreeRow
-from hubd.storage.walk import Node
 
 # More lines than this are not a picture any more, and one message has to hold them all.
 MAX_NODES: Final = 10_000

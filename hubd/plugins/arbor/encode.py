@@ -8,8 +8,8 @@ from pydantic_core import to_json
 
 from hubd.activation import Encoded, Event
 from hubd.storage import ids
-from hubd.storage.tree import LANES, TreeRow
-from hubd.storage.walk import Node
+from hubd.storage.arbor.tree import LANES, TreeRow
+from hubd.storage.arbor.walk import Node
 
 
 def encoded(event: type[Event], **fields: Any) -> Encoded:

@@ -21,9 +21,10 @@ from hubd.activation.params import name_problem
 from hubd.plugins.arbor.base import MAX_HANDLE, MAX_LABEL, MAX_OWNER, MAX_TEXT, metadata_text
 from hubd.plugins.arbor.encode import encoded, node_json, tree_json
 from hubd.plugins.arbor.events import ExportedNode, ExportedTree, ExternalData
-from hubd.storage import ids, tree, walk
+from hubd.storage import ids
+from hubd.storage.arbor import tree, walk
+from hubd.storage.arbor.tree import LANES, TreeRow
 from hubd.storage.database import Database, Tx
-from hubd.storage.tree import LANES, TreeRow
 
 FORMAT: Final = 1
 # Nodes that are written in one transaction.

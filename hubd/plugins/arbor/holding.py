@@ -21,10 +21,11 @@ from hubd.plugins.arbor.base import (
     now,
 )
 from hubd.plugins.arbor.encode import encoded
-from hubd.storage import ids, references, tree
+from hubd.storage import ids
+from hubd.storage.arbor import references, tree
+from hubd.storage.arbor.references import DAY, Periods
+from hubd.storage.arbor.tree import TreeRow
 from hubd.storage.database import Tx
-from hubd.storage.references import DAY, Periods
-from hubd.storage.tree import TreeRow
 
 State = Literal["active", "scheduled", "archived", "purged"]
 

@@ -23,9 +23,10 @@ from hubd.plugins.arbor.base import (
     now,
 )
 from hubd.plugins.arbor.encode import encoded, node_json, nodes_json
-from hubd.storage import ids, tree, walk
+from hubd.storage import ids
+from hubd.storage.arbor import tree, walk
+from hubd.storage.arbor.tree import Place, TreeRow
 from hubd.storage.database import Tx
-from hubd.storage.tree import Place, TreeRow
 
 
 class Nodes(ArborBase, version=VERSION):

@@ -34,10 +34,11 @@ from hubd.plugins.arbor.exchange import (
     lines_of,
 )
 from hubd.plugins.arbor.render import DEPTH, WIDTH
-from hubd.storage import ids, tree, walk
+from hubd.storage import ids
+from hubd.storage.arbor import tree, walk
+from hubd.storage.arbor.tree import TreeRow
+from hubd.storage.arbor.walk import Node
 from hubd.storage.database import Tx
-from hubd.storage.tree import TreeRow
-from hubd.storage.walk import Node
 
 EVERY_LANE: Final = frozenset(range(len(tree.LANES)))
 

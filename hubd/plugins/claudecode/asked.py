@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from hubd.plugins.claudecode.engine import Engine
-from hubd.storage import streams
+from hubd.plugins.claudecode.program.engine import Engine
+from hubd.storage.streams import streams
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from hubd.errors import Conflict
 from hubd.plugins.claudecode import store
-from hubd.plugins.claudecode.argv import ChatOptions
-from hubd.plugins.claudecode.engine import OFFLINE_MODEL, Settings
+from hubd.plugins.claudecode.program.argv import ChatOptions
+from hubd.plugins.claudecode.program.engine import OFFLINE_MODEL, Settings
 
 Options = Mapping[str, Any]
 

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from hubd.plugins.claudecode import store
-from hubd.plugins.claudecode.context import Context, for_program
 from hubd.plugins.claudecode.native import session_file, write_session
 from hubd.plugins.claudecode.native.history import as_entry, parse
-from hubd.storage.tree import Place
+from hubd.plugins.claudecode.record.context import Context, for_program
+from hubd.storage.arbor.tree import Place
 
 # The version of the program whose files ours are like.
 WRITTEN_AS: Final = "2.1.325"

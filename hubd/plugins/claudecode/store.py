@@ -8,9 +8,9 @@ from pydantic_core import from_json, to_json
 
 from hubd.errors import Conflict
 from hubd.storage import ids
+from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Database, Tx
 from hubd.storage.names import Names
-from hubd.storage.tree import Place
 
 _SESSION: Final = """
     SELECT s.key, s.id, s.name, s.tree, t.id, s.head, h.id, s.working_dir, s.options, s.engine,

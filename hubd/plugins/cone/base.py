@@ -16,9 +16,10 @@ from hubd.activation.params import Position
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.handles import NAMESPACE, VERSION, MessageRef, Role
 from hubd.plugins.cone.providers.provider import Settings
-from hubd.storage import ids, tree
+from hubd.storage import ids
+from hubd.storage.arbor import tree
+from hubd.storage.arbor.tree import Place, TreeRow
 from hubd.storage.database import Tx
-from hubd.storage.tree import Place, TreeRow
 
 Name = params.Name
 NewName = params.NewName

@@ -21,7 +21,8 @@ from hubd.plugins.cone.base import (
 from hubd.plugins.cone.handles import VERSION, MessageRef
 from hubd.plugins.cone.providers import offline
 from hubd.plugins.cone.providers.choice import reach, split
-from hubd.storage import ids, references, tree
+from hubd.storage import ids
+from hubd.storage.arbor import references, tree
 from hubd.storage.database import Tx
 
 

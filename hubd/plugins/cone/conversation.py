@@ -24,9 +24,10 @@ from hubd.plugins.cone.exchange import Exchange
 from hubd.plugins.cone.handles import VERSION, MessageRef
 from hubd.plugins.cone.providers.choice import reach, split
 from hubd.plugins.cone.providers.provider import Ending, Message
-from hubd.storage import ids, outline, tree
+from hubd.storage import ids
+from hubd.storage.arbor import outline, tree
+from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Tx
-from hubd.storage.tree import Place
 
 # No model takes a longer conversation; it is held in memory.
 MAX_CONTEXT: Final = 16 * 1024 * 1024

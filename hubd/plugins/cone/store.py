@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 from hubd.activation.pages import ROWS_PER_ITEM
 from hubd.errors import Conflict
 from hubd.storage import ids
+from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Database, Tx
 from hubd.storage.names import Names
-from hubd.storage.tree import Place
 
 _CONE: Final = """
     SELECT c.key, c.id, c.name, c.tree, t.id, c.head, h.id, c.model_id, c.system_message,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic_core import from_json
 
 from hubd.activation import InvalidParams, Prompt, PromptArgument
-from hubd.activation.template_parser import Variable
+from hubd.mustache.parser import Variable
 from hubd.plugins.mustache.store import About
 
 SECTION: Final = "Text, or JSON such as true, false or a list"

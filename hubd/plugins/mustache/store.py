@@ -6,8 +6,8 @@ from pydantic_core import from_json, to_json
 
 from hubd.activation import Conflict
 from hubd.activation.pages import ROWS_PER_ITEM
-from hubd.activation.template import Template
-from hubd.activation.template_parser import Variable
+from hubd.mustache.parser import Variable
+from hubd.mustache.template import Template
 from hubd.storage.database import Database, Tx
 
 # The text comes last: whoever reads only the other columns does not read it.

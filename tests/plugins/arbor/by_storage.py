@@ -7,10 +7,11 @@ from uuid import UUID
 
 from hubd.plugins.arbor.encode import tree_json
 from hubd.plugins.arbor.exchange import Import, export, lines_of
-from hubd.storage import ids, outline, references, tree, walk
+from hubd.storage import ids
+from hubd.storage.arbor import outline, references, tree, walk
+from hubd.storage.arbor.references import DAY, Periods
+from hubd.storage.arbor.tree import LANES, Place, TreeRow
 from hubd.storage.database import Database, Tx
-from hubd.storage.references import DAY, Periods
-from hubd.storage.tree import LANES, Place, TreeRow
 from hubd.wire import handle as grammar
 from tests.plugins.arbor.forest import ARCHIVED_DAYS, SCHEDULED_DAYS, Content, View
 from tests.plugins.arbor.system import Lanes, Line

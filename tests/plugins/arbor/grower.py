@@ -6,7 +6,8 @@ from typing import Literal
 from uuid import UUID
 
 from hubd.activation import Activation, Event, Handle, NotFound, method, resolver
-from hubd.storage import ids, tree
+from hubd.storage import ids
+from hubd.storage.arbor import tree
 from hubd.storage.database import Tx
 from hubd.wire import handle as grammar
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from hubd.errors import by_code
 from hubd.plexus.hub import Hub
-from hubd.storage.references import DAY
+from hubd.storage.arbor.references import DAY
 from tests.plugins.arbor.forest import Content, View
 from tests.plugins.arbor.system import Lanes, Line
 from tests.support import LineClient, call_items

@@ -10,19 +10,20 @@ from typing import Any
 
 import pytest
 
-from hubd.plexus.builtin import build_hub
 from hubd.plexus.discovery import Source
 from hubd.plexus.dispatch import Call
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
 from hubd.plexus.lifecycle import plugins
-from hubd.plugins.arbor.activation import Arbor
-from hubd.storage import ids, tree
+from hubd.plexus.root import build_hub
+from hubd.plugins.arbor.plugin import Arbor
+from hubd.storage import ids
+from hubd.storage.arbor import tree
+from hubd.storage.arbor.references import DAY
 from hubd.storage.database import Database, Tx
-from hubd.storage.references import DAY
 from tests.support import PATIENCE_SECONDS, Collector, call_error, call_events, hub_with
 
-ARBOR = Source("hubd.plugins.arbor.activation:Arbor", "a test")
+ARBOR = Source("hubd.plugins.arbor.plugin:Arbor", "a test")
 
 
 @pytest.fixture

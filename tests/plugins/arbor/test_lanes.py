@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.arbor.plugin import Arbor
 from tests.plugins.arbor.grower import Grower
 from tests.support import call_events, hub_with
 

@@ -8,10 +8,11 @@ import pytest
 import pytest_asyncio
 
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.activation import Arbor
 from hubd.plugins.arbor.drawing import MAX_NODES
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.arbor.render import DEPTH
-from hubd.storage import ids, tree
+from hubd.storage import ids
+from hubd.storage.arbor import tree
 from hubd.storage.database import Tx
 from tests.support import call_error, call_events, hub_with
 

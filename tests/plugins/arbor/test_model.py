@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.storage.database import Database
 from tests.plugins.arbor.by_storage import Storage
 from tests.plugins.arbor.comparing import compare

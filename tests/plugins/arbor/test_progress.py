@@ -9,11 +9,11 @@ import pytest
 
 from hubd.activation import progress
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.activation import Arbor
 from hubd.plugins.arbor.exchange import NODES_AT_ONCE
-from hubd.storage import references
+from hubd.plugins.arbor.plugin import Arbor
+from hubd.storage.arbor import references
+from hubd.storage.arbor.tree import append, create, place, text
 from hubd.storage.database import Tx
-from hubd.storage.tree import append, create, place, text
 from tests.support import call_items, hub_with
 
 NODES = 2 * NODES_AT_ONCE + 100

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from hubd.plexus import resolve
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.arbor.render import DEPTH, HANDLE_WIDTH, WIDTH, Line, draw, handle_line, text_line
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar

@@ -9,9 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.echo import EchoPlugin
-from hubd.storage.references import DAY
+from hubd.storage.arbor.references import DAY
 from tests.plugins.arbor.grower import Grower
 from tests.support import call_events, hub_with
 

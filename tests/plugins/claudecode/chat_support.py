@@ -16,11 +16,11 @@ import pytest
 
 from hubd.activation import Context
 from hubd.plexus import lifecycle
-from hubd.plexus.builtin import build_hub
 from hubd.plexus.discovery import Source
 from hubd.plexus.dispatch import Call
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
+from hubd.plexus.root import build_hub
 from hubd.plugins.claudecode import native
 from hubd.storage.database import Database
 from tests.fakes.agent_process import agent_environment, claude_program, processes_of
@@ -34,9 +34,9 @@ Event = dict[str, Any]
 Said = tuple[str, list[dict[str, Any]]]
 
 PLUGINS: Final = (
-    "hubd.plugins.arbor.activation:Arbor",
+    "hubd.plugins.arbor.plugin:Arbor",
     "hubd.plugins.echo:EchoPlugin",
-    "hubd.plugins.claudecode.activation:ClaudeCode",
+    "hubd.plugins.claudecode.plugin:ClaudeCode",
 )
 OPEN: Final = ("queued", "running", "awaiting_permission")
 # What `claude` adds to what was said, and nobody said.
@@ -251,7 +251,7 @@ class World:
         """Where the agent keeps one of its sessions."""
         environ = self.environment
         if self.engine == "offline":
-            environ = {"CLAUDE_CONFIG_DIR": str(self.directory / "claudecode" / "offline")}
+            environ = {"CLAUDE_CONFIG_DIR": str(self.directory / "offline_agent")}
         return native.session_file(environ, self.cwd, native_id)
 
     async def survivors(self) -> set[int]:

@@ -8,26 +8,27 @@ from typing import Any
 
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.claudecode import store
-from hubd.plugins.claudecode.accumulator import Accumulator
-from hubd.plugins.claudecode.activation import ClaudeCode
-from hubd.plugins.claudecode.argv import ChatOptions
-from hubd.plugins.claudecode.engine import Engine
-from hubd.plugins.claudecode.facts import (
+from hubd.plugins.claudecode.chat import Chat, Request
+from hubd.plugins.claudecode.plugin import ClaudeCode
+from hubd.plugins.claudecode.program.argv import ChatOptions
+from hubd.plugins.claudecode.program.engine import Engine
+from hubd.plugins.claudecode.protocol.accumulator import Accumulator
+from hubd.plugins.claudecode.protocol.facts import (
     BlockDelta,
     BlockFinished,
     BlockStarted,
     Fact,
     MessageStarted,
 )
-from hubd.plugins.claudecode.messages import Message
-from hubd.plugins.claudecode.mirror import Mirror
-from hubd.plugins.claudecode.recording import Recording
-from hubd.plugins.claudecode.run import Chat, Request
-from hubd.storage import ids, streams
+from hubd.plugins.claudecode.protocol.messages import Message
+from hubd.plugins.claudecode.record.mirror import Mirror
+from hubd.plugins.claudecode.record.recording import Recording
+from hubd.storage import ids
 from hubd.storage.database import Tx
-from hubd.storage.streams import StreamRow
+from hubd.storage.streams import streams
+from hubd.storage.streams.streams import StreamRow
 from hubd.wire.item import Item
 from tests.support import PATIENCE_SECONDS, Collector, hub_with
 

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.plugins.claudecode.accumulator import Accumulator
-from hubd.plugins.claudecode.facts import (
+from hubd.plugins.claudecode.protocol.accumulator import Accumulator
+from hubd.plugins.claudecode.protocol.facts import (
     BlockDelta,
     BlockFinished,
     BlockStarted,
@@ -29,7 +29,7 @@ from hubd.plugins.claudecode.facts import (
     ToolResult,
     TurnResult,
 )
-from hubd.plugins.claudecode.messages import Message, StreamEvent, read_line
+from hubd.plugins.claudecode.protocol.messages import Message, StreamEvent, read_line
 from tests.plugins.claudecode.test_messages import TRANSCRIPTS
 
 NAMES = sorted(path.stem for path in TRANSCRIPTS.glob("*.jsonl"))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.errors import InvalidParams
-from hubd.plugins.claudecode.argv import (
+from hubd.plugins.claudecode.program.argv import (
     MAX_ARGUMENT_BYTES,
     STREAM_JSON,
     ChatOptions,

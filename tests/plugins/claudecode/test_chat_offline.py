@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hubd.plugins.claudecode import chats
-from hubd.plugins.claudecode.activation import ClaudeCode
+from hubd.plugins.claudecode import queue as chats
+from hubd.plugins.claudecode.plugin import ClaudeCode
 from tests.fakes.agent_process import claude_program
 from tests.fakes.gate import Gate
 from tests.plugins.claudecode.chat_support import (

@@ -12,7 +12,7 @@ import pytest
 
 from hubd.activation import Context
 from hubd.plexus.dispatch import Call
-from hubd.plugins.claudecode import retention
+from hubd.plugins.claudecode.methods import retention
 from tests.plugins.claudecode.chat_support import HANG, World, run, say, world
 from tests.plugins.claudecode.daemon_support import daemon_and_caller
 from tests.plugins.claudecode.test_messages import TRANSCRIPTS

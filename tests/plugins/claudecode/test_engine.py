@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hubd.errors import Unavailable
-from hubd.plugins.claudecode import locate
-from hubd.plugins.claudecode.engine import (
+from hubd.plugins.claudecode.program import locate
+from hubd.plugins.claudecode.program.engine import (
     INSTALL,
     OFFLINE_PROGRAM,
     Engine,

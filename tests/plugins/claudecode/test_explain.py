@@ -2,7 +2,7 @@
 
 import pytest
 
-from hubd.plugins.claudecode.explain import explain
+from hubd.plugins.claudecode.program.exit_reason import explain
 
 
 @pytest.mark.parametrize(

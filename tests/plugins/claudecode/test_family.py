@@ -15,9 +15,9 @@ from uuid import uuid4
 import pytest
 
 from hubd.errors import Timeout
-from hubd.plugins.claudecode import process
-from hubd.plugins.claudecode.family import Identity, identity, kill_family, reap
-from hubd.plugins.claudecode.process import ChildProcess
+from hubd.plugins.claudecode.program import process
+from hubd.plugins.claudecode.program.process import ChildProcess
+from hubd.plugins.claudecode.program.process_tree import Identity, identity, kill_family, reap
 from tests.plugins.claudecode.test_process import (
     MORE_THAN_A_PIPE_HOLDS,
     all_lines,
@@ -162,7 +162,7 @@ async def test_children_do_not_end_each_other() -> None:
 HUB = """
 import asyncio, json, os, sys
 from pathlib import Path
-from hubd.plugins.claudecode.process import ChildProcess
+from hubd.plugins.claudecode.program.process import ChildProcess
 
 async def main():
     child = ChildProcess(json.loads(sys.argv[1]), cwd=Path("/"), env={}, mark=sys.argv[2])

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.plugins.claudecode.accumulator import Accumulator
-from hubd.plugins.claudecode.facts import (
+from hubd.plugins.claudecode.protocol.accumulator import Accumulator
+from hubd.plugins.claudecode.protocol.facts import (
     BlockDelta,
     BlockFinished,
     BlockStarted,
@@ -22,7 +22,7 @@ from hubd.plugins.claudecode.facts import (
     Skipped,
     ToolResult,
 )
-from hubd.plugins.claudecode.messages import Broken, Message, StreamEvent, read_line
+from hubd.plugins.claudecode.protocol.messages import Broken, Message, StreamEvent, read_line
 from tests.plugins.claudecode.test_accumulator import (
     LINES,
     NAMES,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hubd.plugins.claudecode import native
-from hubd.plugins.claudecode.activation import ClaudeCode
+from hubd.plugins.claudecode.plugin import ClaudeCode
 from tests.fakes.agent_process import STREAM_FLAGS, agent, claude_program
 from tests.plugins.claudecode.chat_support import (
     HANG,

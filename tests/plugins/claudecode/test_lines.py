@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.plugins.claudecode.lines import LineSplitter
+from hubd.plugins.claudecode.protocol.lines import LineSplitter
 
 
 @given(

@@ -16,9 +16,9 @@ from pydantic import TypeAdapter
 from hubd.activation import Context
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
-from hubd.plugins.claudecode.activation import ClaudeCode
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
-from hubd.plugins.claudecode.facts import (
+from hubd.plugins.claudecode.plugin import ClaudeCode
+from hubd.plugins.claudecode.protocol.facts import (
     BlockDelta,
     BlockFinished,
     BlockKind,
@@ -26,8 +26,8 @@ from hubd.plugins.claudecode.facts import (
     Fact,
     MessageStarted,
 )
-from hubd.plugins.claudecode.live import Live, Shown, block_key
-from hubd.storage import streams
+from hubd.plugins.claudecode.record.live import Live, Shown, block_key
+from hubd.storage.streams import streams
 from hubd.wire.item import Item
 from tests.fakes.agent_process import agent_environment
 from tests.plugins.claudecode.driven import (

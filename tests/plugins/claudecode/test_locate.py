@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hubd.errors import Unavailable
-from hubd.plugins.claudecode import locate as module
-from hubd.plugins.claudecode.locate import Located, locate
+from hubd.plugins.claudecode.program import locate as module
+from hubd.plugins.claudecode.program.locate import Located, locate
 from tests.support import environment
 
 

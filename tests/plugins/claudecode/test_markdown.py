@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.plugins.claudecode import markdown
+from hubd.plugins.claudecode.record import markdown
 from tests.plugins.claudecode.chat_support import run, say, think, world
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.plugins.claudecode.messages import (
+from hubd.plugins.claudecode.protocol.messages import (
     AssistantLine,
     Broken,
     ControlRequest,

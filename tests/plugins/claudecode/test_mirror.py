@@ -23,10 +23,10 @@ from pydantic import TypeAdapter
 
 from hubd.plexus.hub import Hub
 from hubd.plugins.claudecode import store
-from hubd.plugins.claudecode.accumulator import Accumulator
-from hubd.plugins.claudecode.activation import ClaudeCode
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
-from hubd.plugins.claudecode.facts import (
+from hubd.plugins.claudecode.plugin import ClaudeCode
+from hubd.plugins.claudecode.protocol.accumulator import Accumulator
+from hubd.plugins.claudecode.protocol.facts import (
     BlockFinished,
     BlockStarted,
     Fact,
@@ -38,12 +38,14 @@ from hubd.plugins.claudecode.facts import (
     ToolResult,
     TurnResult,
 )
-from hubd.plugins.claudecode.interruption import interrupt_all
-from hubd.plugins.claudecode.lines import LineSplitter
-from hubd.plugins.claudecode.messages import Message, read_line
-from hubd.plugins.claudecode.mirror import MAX_OUTPUT, SYNTHETIC, Mirror
-from hubd.storage import ids, streams, tree
+from hubd.plugins.claudecode.protocol.lines import LineSplitter
+from hubd.plugins.claudecode.protocol.messages import Message, read_line
+from hubd.plugins.claudecode.record.interruption import interrupt_all
+from hubd.plugins.claudecode.record.mirror import MAX_OUTPUT, SYNTHETIC, Mirror
+from hubd.storage import ids
+from hubd.storage.arbor import tree
 from hubd.storage.database import Tx
+from hubd.storage.streams import streams
 from hubd.wire.handle import parse
 from tests.plugins.claudecode.driven import (
     NOW,

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.errors import InvalidParams, Unavailable
+from hubd.offline_agent.project import name_of
 from hubd.plugins.claudecode.native import (
     conversation,
     list_sessions,
@@ -20,7 +21,6 @@ from hubd.plugins.claudecode.native import (
 )
 from hubd.plugins.claudecode.native.files import project_name
 from hubd.plugins.claudecode.native.listing import EDGE, PROMPT_LENGTH, WHOLE
-from hubd.plugins.claudecode.project import name_of
 from tests.plugins.claudecode.native_content import (
     IMAGE,
     RECORDED,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.plugins.claudecode.offline.directives import DIRECTIVES, read_plan
-from hubd.plugins.claudecode.offline.message import pieces
-from hubd.plugins.claudecode.offline.options import Options, UsageError, parse
+from hubd.offline_agent.directives import DIRECTIVES, read_plan
+from hubd.offline_agent.message import pieces
+from hubd.offline_agent.options import Options, UsageError, parse
 from tests.fakes.agent_process import OFFLINE, AgentProcess, Program, agent
 from tests.fakes.gate import Gate
 
@@ -247,7 +247,7 @@ async def test_the_text_and_json_formats_give_the_result_alone(offline: Program)
 
 async def test_starting_it_loads_nothing_heavy(offline: Program) -> None:
     code = (
-        "import sys\nfrom hubd.plugins.claudecode.offline.agent import main\n"
+        "import sys\nfrom hubd.offline_agent.agent import main\n"
         "main(['-p', 'hello'])\nprint('\\n'.join(sys.modules))"
     )
     process = await asyncio.create_subprocess_exec(
@@ -259,10 +259,10 @@ async def test_starting_it_loads_nothing_heavy(offline: Program) -> None:
     heavy = {"asyncio", "pydantic", "subprocess", "http.client", "argparse", "dataclasses"}
     assert loaded & heavy == set()
     foreign = {name for name in loaded if name.startswith("hubd.")}
-    own = "hubd.plugins.claudecode.offline"
-    above = {"hubd.plugins", "hubd.plugins.claudecode", "hubd.plugins.claudecode.project"}
+    own = "hubd.offline_agent"
+    above = {"hubd.plugins", "hubd.plugins.claudecode", "hubd.offline_agent.project"}
     # Where the hub's data is.
-    above |= {"hubd.wire", "hubd.wire.defaults"}
+    above |= {"hubd.wire", "hubd.wire.paths"}
     assert {name for name in foreign if not name.startswith(own)} <= above
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.plugins.claudecode.offline.directives import Call
-from hubd.plugins.claudecode.offline.mcp import expand
-from hubd.plugins.claudecode.offline.options import Options, UsageError
-from hubd.plugins.claudecode.offline.permission import Permissions
+from hubd.offline_agent.directives import Call
+from hubd.offline_agent.mcp import expand
+from hubd.offline_agent.options import Options, UsageError
+from hubd.offline_agent.permission import Permissions
 from tests.fakes.agent_process import OFFLINE, AgentProcess, Program
 from tests.fakes.permit_server import FLAG, PermitServer
 

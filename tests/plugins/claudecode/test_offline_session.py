@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.plugins.claudecode.offline.session import Session, path_of
+from hubd.offline_agent.session import Session, path_of
 from tests.fakes.agent_process import OFFLINE, Program, claude_program
 from tests.fakes.messages_api import FakeMessagesApi
 
@@ -29,7 +29,7 @@ def file_of(program: Program, session_id: str) -> Path:
 
 def directory_of(program: Program) -> Path:
     """The data directory of the hub of the program's user."""
-    return Path(program.environment["HOME"], ".local/share/hubd/claudecode/offline")
+    return Path(program.environment["HOME"], ".local/share/hubd/offline_agent")
 
 
 def entries_of(program: Program, session_id: str) -> list[dict[str, Any]]:

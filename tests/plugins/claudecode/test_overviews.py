@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hubd.plugins.claudecode import history
-from hubd.plugins.claudecode.activation import ClaudeCode
+from hubd.plugins.claudecode.methods import history
+from hubd.plugins.claudecode.plugin import ClaudeCode
 from hubd.storage import ids
 from tests.plugins.claudecode.chat_support import Event, World, run, say, world
 from tests.plugins.claudecode.driven import begin_chat, claude_hub

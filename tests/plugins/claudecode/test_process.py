@@ -19,11 +19,12 @@ from uuid import uuid4
 import pytest
 
 from hubd.errors import Timeout, Unavailable
-from hubd.plugins.claudecode import family, process
-from hubd.plugins.claudecode.argv import ChatOptions, command_line
-from hubd.plugins.claudecode.explain import explain
-from hubd.plugins.claudecode.family import MARK_VARIABLE
-from hubd.plugins.claudecode.process import ChildProcess
+from hubd.plugins.claudecode.program import process
+from hubd.plugins.claudecode.program import process_tree as family
+from hubd.plugins.claudecode.program.argv import ChatOptions, command_line
+from hubd.plugins.claudecode.program.exit_reason import explain
+from hubd.plugins.claudecode.program.process import ChildProcess
+from hubd.plugins.claudecode.program.process_tree import MARK_VARIABLE
 from tests.fakes.agent_process import agent_environment, claude_program
 from tests.fakes.messages_api import FakeMessagesApi
 from tests.plugins.claudecode.fake_child import HELD_BACK

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
-from hubd.plugins.claudecode import turns
-from hubd.plugins.claudecode.activation import ClaudeCode
-from hubd.storage import ids, streams
+from hubd.plugins.claudecode.methods import consumer_turns as turns
+from hubd.plugins.claudecode.plugin import ClaudeCode
+from hubd.storage import ids
+from hubd.storage.streams import streams
 from tests.fakes.agent_process import agent_environment
 from tests.plugins.claudecode.driven import NOW, DrivenChat, begin_chat, claude_hub, in_a_hub
 from tests.support import (

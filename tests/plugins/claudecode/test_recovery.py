@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hubd.plugins.claudecode.family import Identity, kill_family
+from hubd.plugins.claudecode.program.process_tree import Identity, kill_family
 from tests.plugins.claudecode.chat_support import Event, say
 from tests.plugins.claudecode.daemon_support import Caller, daemon_and_caller
 from tests.plugins.claudecode.driven import claude_hub

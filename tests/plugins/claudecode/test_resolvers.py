@@ -9,8 +9,6 @@ from uuid import uuid4
 import pytest
 
 from hubd.plexus.hub import Hub
-from hubd.plugins.claudecode.activation import ClaudeCode
-from hubd.plugins.claudecode.facts import BlockFinished, BlockStarted, MessageStarted, ToolResult
 from hubd.plugins.claudecode.handles import (
     ContentRef,
     EventRef,
@@ -20,6 +18,13 @@ from hubd.plugins.claudecode.handles import (
     ToolResultRef,
     ToolUseRef,
     TurnRef,
+)
+from hubd.plugins.claudecode.plugin import ClaudeCode
+from hubd.plugins.claudecode.protocol.facts import (
+    BlockFinished,
+    BlockStarted,
+    MessageStarted,
+    ToolResult,
 )
 from hubd.storage import ids
 from hubd.wire.handle import plugin_id

@@ -9,8 +9,8 @@ import pytest
 
 from hubd.activation import Context
 from hubd.plexus.dispatch import Call
-from hubd.plugins.claudecode.environment import child_environment
 from hubd.plugins.claudecode.options import HIDDEN, public
+from hubd.plugins.claudecode.program.environment import child_environment
 from tests.fakes.agent_process import claude_program
 from tests.plugins.claudecode.chat_support import HANG, Event, Failure, World, run, say, world
 from tests.support import Collector
@@ -236,7 +236,7 @@ async def test_the_offline_agent_leaves_nothing_in_the_directory_of_claude(here:
     await here.chat(say("two"))
     # It went on with its own session.
     assert (await here.session())["claude_session_id"] == native_id
-    kept = here.directory / "claudecode" / "offline"
+    kept = here.directory / "offline_agent"
     assert [path.stem for path in kept.rglob("*.jsonl")] == [native_id]
     for place in ("HOME", "CLAUDE_CONFIG_DIR"):
         assert list(Path(here.environment[place]).rglob("*.jsonl")) == []

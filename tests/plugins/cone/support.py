@@ -7,8 +7,8 @@ from typing import Any
 
 from hubd.activation import Activation, Event, Handle, method, resolver
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.activation import Arbor
-from hubd.plugins.cone.activation import Cone
+from hubd.plugins.arbor.plugin import Arbor
+from hubd.plugins.cone.plugin import Cone
 from hubd.plugins.echo import EchoPlugin
 from tests.support import call_items, hub_with
 

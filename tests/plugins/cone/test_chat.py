@@ -10,10 +10,10 @@ import pytest
 from hubd.activation import Conflict, ExecutionError
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.activation import Arbor
+from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.cone import conversation as chatting
 from hubd.plugins.cone import exchange, store
-from hubd.plugins.cone.activation import Cone
+from hubd.plugins.cone.plugin import Cone
 from hubd.plugins.cone.providers import offline
 from hubd.plugins.cone.providers.provider import Ending, Message, Settings
 from hubd.wire.item import Item

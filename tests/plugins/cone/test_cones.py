@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from hubd.plexus.hub import Hub
-from hubd.plugins.cone.activation import Cone
+from hubd.plugins.cone.plugin import Cone
 from tests.plugins.cone.support import cones, conversation, everything, head, only, tree_of
 from tests.support import call_error, call_events, call_items
 

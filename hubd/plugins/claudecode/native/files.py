@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 from hubd.errors import InvalidParams, Unavailable
-from hubd.plugins.claudecode.project import LONGEST_NAME, name_of
+from hubd.offline_agent.project import LONGEST_NAME, name_of
 
 
 def projects_directory(environ: Mapping[str, str]) -> Path:

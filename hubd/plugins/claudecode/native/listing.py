@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
+from hubd.offline_agent.project import name_of
 from hubd.plugins.claudecode.native.files import (
     is_session_id,
     project_directories,
@@ -23,7 +24,6 @@ from hubd.plugins.claudecode.native.history import (
     read_lines,
 )
 from hubd.plugins.claudecode.native.messages import conversation
-from hubd.plugins.claudecode.project import name_of
 
 # A file up to this size is read whole: several turns, each with its prompts and tools.
 WHOLE: Final = 512 * 1024

@@ -1,0 +1,339 @@
+"""The daemon, assembled: database, hub, plugins and transports, started and stopped in order.
+
+Start: directories, lock, log, token, ports, database, plugins, Unix sockets, record, TCP.
+Stop: the same backwards. Every wait on the way down is bounded, and a watchdog ends the process
+if a plugin blocks the event loop or the whole interpreter.
+"""
+
+import asyncio
+import gc
+import importlib
+import logging
+import os
+import resource
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, nullcontext, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, Field
+
+from hubd import __version__
+from hubd.activation.schema_cache import DESCRIBED
+from hubd.activation.settings import read_settings
+from hubd.config import LARGEST_MESSAGE_MIB, Settings, read_file
+from hubd.daemon import instance, log, watchdog
+from hubd.daemon import token_file as token
+from hubd.daemon.captured_output import captured_output, send_descriptors_to_log
+from hubd.daemon.control import LOADING
+from hubd.daemon.event_loop import EventLoop
+from hubd.daemon.home_watch import HomeWatch
+from hubd.errors import DatabaseUnusable, InvalidParams, StartupFailed
+from hubd.mcp.access import McpOptions, check_profile, read_profile
+from hubd.mcp.on_demand import LazyMcp
+from hubd.mcp.transports.stdio import serve_mcp_stdio
+from hubd.plexus.discovery import BUILT_IN_NAMES, Source, sources
+from hubd.plexus.host import PlexusHost
+from hubd.plexus.hub import RESERVED, Hub, did_you_mean
+from hubd.plexus.lifecycle import plugins
+from hubd.plexus.root import build_hub
+from hubd.plexus.unawaited import warnings_in_log
+from hubd.rpc.clients import Clients
+from hubd.rpc.gate import Gate
+from hubd.rpc.unix import serve_unix
+from hubd.storage.database import Database
+from hubd.storage.maintenance import remove_unfinished_copies
+from hubd.wire.limits import MAX_MESSAGE_MIB, MIB
+from hubd.wire.paths import MCP_PORT, WS_PORT
+
+logger = logging.getLogger("hubd")
+
+LOOPBACK: Final = "127.0.0.1"
+# SIGTERM to exit, whatever plugins and clients do. Each step of the orderly way down is bounded.
+STOP_SECONDS: Final = 9.0
+OPEN_FILES: Final = 4096
+STDERR: Final = 2
+# Connections that the system keeps until they are accepted.
+BACKLOG: Final = 512
+
+
+def run(settings: Settings, *, options: list[str], detached: bool) -> None:
+    """Run the daemon until SIGTERM or SIGINT.
+
+    Args:
+        settings: How.
+        options: The command line, for `hubd restart`.
+        detached: Nobody reads stderr.
+
+    Raises:
+        HubError: It cannot start, or its database is lost; the message is one sentence.
+    """
+    if settings.name in BUILT_IN_NAMES:
+        raise InvalidParams(
+            f"'{settings.name}' is the name of a plugin", suggestion="Choose another --name"
+        )
+    instance.prepare_directories(settings.paths)
+    try:
+        with instance.exclusive(settings.paths):
+            _allow_many_files()
+            log.set_up(Path(settings.paths.log), level=settings.log_level, to_stderr=not detached)
+            remove_unfinished_copies(Path(settings.paths.data))
+            daemon = _Daemon(settings, options, detached=detached)
+            output = captured_output() if detached else nullcontext()
+            with output, warnings_in_log(), asyncio.Runner(loop_factory=EventLoop) as runner:
+                runner.run(daemon.serve())
+    except OSError as error:
+        where = error.filename or settings.paths.data
+        raise StartupFailed(f"{where} cannot be used: {error.strerror or error}") from error
+
+
+class _Daemon:
+    """One run of the daemon."""
+
+    def __init__(self, settings: Settings, options: list[str], *, detached: bool) -> None:
+        self._settings = settings
+        self._options = options
+        self._detached = detached
+        self._directory = str(Path.cwd())
+        self._started_at = time.time()
+        # Set by a signal.
+        self._stop = asyncio.Event()
+
+    async def serve(self) -> None:
+        """From nothing to ready, and back again.
+
+        Raises:
+            HubError: It cannot start, or its database is lost.
+        """
+        settings, paths = self._settings, self._settings.paths
+        self._watch_signals()
+        secret = token.load_or_create(Path(paths.token)) if settings.auth else None
+        if secret is None:
+            logger.warning("--no-auth: everybody on this machine can use this hub over TCP")
+        async with AsyncExitStack() as stack:
+            # Goes last, so that `hubd stop` knows whom it waits for until the very end.
+            stack.callback(instance.remove_record, paths)
+            listener = stack.enter_context(_bind(settings.port, WS_PORT, "--port"))
+            mcp_listener = stack.enter_context(_bind(settings.mcp_port, MCP_PORT, "--mcp-port"))
+            database = await stack.enter_async_context(Database(Path(paths.database)))
+            config = read_file(paths.config)
+            mcp_options = _mcp_options(settings, config)
+            hub = build_hub(settings.name, database=database, settings=config)
+            host = PlexusHost(hub)
+            plugin_sources = sources(settings.plugins)
+            if self._detached:
+                plugin_sources = _announced(plugin_sources)
+            await stack.enter_async_context(plugins(hub, host, plugin_sources))
+            _check_mcp_tools(mcp_options, hub)
+            _check_sections(paths.config, config, hub)
+            max_bytes = _max_message_bytes(settings, config)
+            clients = await stack.enter_async_context(Clients(hub, host.questions, max_bytes))
+            lazy = LazyMcp(clients, host, mcp_options, Path(paths.results))
+            await stack.enter_async_context(lazy)
+            sockets = [
+                await stack.enter_async_context(serve_unix(clients, Path(paths.socket))),
+                await stack.enter_async_context(serve_mcp_stdio(lazy, Path(paths.mcp_socket))),
+            ]
+            port, mcp_port = (bound.getsockname()[1] for bound in (listener, mcp_listener))
+            record = self._record(port, mcp_port)
+            assert database.identity is not None
+            watch = HomeWatch(
+                Path(paths.record),
+                lambda: instance.write_record(paths, record),
+                sockets,
+                database.identity.problem,
+            )
+            watch.write_record()
+            # In a thread, now that the Unix socket is open: who connects there need not wait.
+            await asyncio.to_thread(_import_transports)
+            from hubd.mcp.transports.http import serve_mcp_http
+            from hubd.rpc.websocket import serve_websocket
+
+            gate = Gate(secret, frozenset(settings.allowed_origins))
+            await stack.enter_async_context(serve_websocket(clients, gate, listener))
+            await stack.enter_async_context(serve_mcp_http(lazy, gate, mcp_listener))
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, EventLoop)
+            loop.report_blocking()
+            logger.info(
+                "ready on %s, ws://%s:%d and http://%s:%d/mcp",
+                paths.socket,
+                LOOPBACK,
+                port,
+                LOOPBACK,
+                mcp_port,
+                extra={"pid": os.getpid(), "plexus_hash": hub.hash},
+            )
+            await asyncio.to_thread(DESCRIBED.save)
+            # What is there now stays for as long as the process: it is not looked at again.
+            gc.freeze()
+            gc.enable()
+            if self._detached:
+                _leave_the_terminal()
+            problem = await self._stop_or(watch)
+            logger.info("stopping")
+        if problem is not None:
+            raise DatabaseUnusable(problem, suggestion="Put it back or restore a backup")
+        logger.info("stopped")
+
+    async def _stop_or(self, watch: HomeWatch) -> str | None:
+        """Wait for a signal or a lost database; returns the problem with the database."""
+        watching = asyncio.create_task(watch.run())
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait((watching, stopping), return_when=asyncio.FIRST_COMPLETED)
+        for task in (watching, stopping):
+            task.cancel()
+        if stopping.done() and not stopping.cancelled():
+            return None
+        problem = watching.result()
+        logger.critical("%s: the daemon stops", problem)
+        self._end_in_time()
+        return problem
+
+    def _record(self, port: int, mcp_port: int) -> dict[str, Any]:
+        paths = self._settings.paths
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "socket": paths.socket,
+            "ws_url": f"ws://{LOOPBACK}:{port}",
+            "mcp_url": f"http://{LOOPBACK}:{mcp_port}/mcp",
+            "token_file": paths.token if self._settings.auth else None,
+            "started_at": self._started_at,
+            "options": self._options,
+            "directory": self._directory,
+        }
+
+    def _watch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._stop.set)
+            self._end_in_time()
+
+        # Not loop.add_signal_handler: that one needs a loop that still turns.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        watchdog.install(Path(self._settings.paths.log))
+
+    def _end_in_time(self) -> None:
+        """End the process soon, also if a plugin blocks the event loop."""
+        timer = threading.Timer(STOP_SECONDS, os._exit, args=(1,))
+        timer.daemon = True
+        timer.start()
+
+
+def _announced(plugin_sources: Iterable[Source]) -> Iterator[Source]:
+    """Name each plugin to `hubd start` before it is loaded, in case it ends the process."""
+    for source in plugin_sources:
+        if source.found_in != "built in":
+            with suppress(OSError):  # `hubd start` was interrupted
+                os.write(STDERR, f"{LOADING}{source.target}\n".encode())
+        yield source
+
+
+def _import_transports() -> None:
+    """What TCP needs, which takes a while to import."""
+    importlib.import_module("hubd.mcp.transports.http")
+    importlib.import_module("hubd.rpc.websocket")
+
+
+def _allow_many_files() -> None:
+    """All the connections that the transports admit, and the pipes of chats, must fit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _leave_the_terminal() -> None:
+    """Keep neither a directory nor the starter's output open. Output goes to the log."""
+    os.chdir("/")
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.close(nowhere)
+    send_descriptors_to_log()
+
+
+class _HubSettings(BaseModel, defer_build=True):
+    """The section `hub` of the configuration file."""
+
+    max_message_mib: int = Field(MAX_MESSAGE_MIB, ge=1, le=LARGEST_MESSAGE_MIB)
+
+
+def _max_message_bytes(settings: Settings, config: Mapping[str, Any]) -> int:
+    """Return the size limit of a message: option, variable, configuration file, default."""
+    section = config.get("hub", {})
+    chosen = read_settings(_HubSettings, "hub", section if isinstance(section, dict) else {})
+    return (settings.max_message_mib or chosen.max_message_mib) * MIB
+
+
+class _McpSettings(BaseModel, defer_build=True):
+    """The section `mcp` of the configuration file."""
+
+    # Some clients take no dots in the name of a tool.
+    tool_name_separator: Literal[".", "_"] = "."
+
+
+def _mcp_options(settings: Settings, config: Mapping[str, Any]) -> McpOptions:
+    section = config.get("mcp", {})
+    chosen = read_settings(_McpSettings, "mcp", section if isinstance(section, dict) else {})
+    profile = read_profile(settings.mcp_tools) if settings.mcp_tools is not None else None
+    return McpOptions(chosen.tool_name_separator, profile)
+
+
+def _check_mcp_tools(options: McpOptions, hub: Hub) -> None:
+    """Tell of names that no namespace has. Not fatal: a plugin may be broken, or come later."""
+    for name in sorted(options.profile or ()):
+        try:
+            check_profile([name], McpOptions(), hub)
+        except InvalidParams as error:
+            reason = f"{error.message}. {error.suggestion}"
+            logger.warning("--mcp-tools: %s", reason)
+            hub.broken.append((f"--mcp-tools {name}", reason))
+
+
+def _check_sections(path: str, config: Mapping[str, Any], hub: Hub) -> None:
+    """Report sections of the configuration file that no plugin reads."""
+    for name in sorted(config.keys() - {*hub.root.children, *RESERVED}):
+        advice = did_you_mean(name, hub.root.children)
+        logger.warning("%s: [%s] is not read, no plugin has this name. %s", path, name, advice)
+
+
+def _bind(wanted: int | None, default: int, option: str) -> socket.socket:
+    """A listening TCP port on the loopback interface.
+
+    Raises:
+        StartupFailed: The port that was asked for is taken.
+    """
+    try:
+        return _listen(default if wanted is None else wanted)
+    except OSError as error:
+        if wanted is not None:
+            raise StartupFailed(
+                f"port {wanted} cannot be used: {error.strerror}",
+                suggestion=f"Choose another {option}; 0 takes any free one",
+            ) from error
+    listener = _listen(0)
+    logger.warning("port %d is taken; using %d instead", default, listener.getsockname()[1])
+    return listener
+
+
+def _listen(port: int) -> socket.socket:
+    # The protocol is named because asyncio turns Nagle's algorithm off only where it is.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((LOOPBACK, port))
+        # Clients may connect from now on; they are answered when the hub is ready.
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

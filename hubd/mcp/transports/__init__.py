@@ -1,0 +1,1 @@
+"""How MCP clients connect: HTTP, stdio, and the bridge `hubd mcp`."""

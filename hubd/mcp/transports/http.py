@@ -1,0 +1,279 @@
+"""MCP over HTTP: the gate, and behind it the SDK's own handling of `/mcp`.
+
+The port is open from the start; who knocks first waits for the web server to be imported, and
+who may come in waits for the SDK.
+"""
+
+import asyncio
+import importlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+from hubd.errors import InvalidParams, Unavailable
+from hubd.mcp.access import FACTS, SESSION_HEADER, Facts, check_profile, read_profile
+from hubd.mcp.delivery import CONNECTION, Delivery, Flushable
+from hubd.mcp.on_demand import LazyMcp
+from hubd.plexus.large import parse, pause
+from hubd.rpc.gate import Gate, Refusal
+from hubd.wire import jsonrpc
+from hubd.wire.caller import Client, Context
+from hubd.wire.limits import LARGE_BYTES, MCP_COUNTS, MESSAGE_SECONDS
+
+if TYPE_CHECKING:
+    from hubd.mcp.transports.http_server import WebServer
+
+log = logging.getLogger("hubd.transport")
+# It reports what clients do wrong as if we had.
+logging.getLogger("uvicorn").setLevel(logging.ERROR)
+
+PATH: Final = "/mcp"
+# What the result of a request has in a stream of messages, and no notification has.
+RESULT: Final = b'"result":'
+# How long a client may take to send one message.
+BODY_SECONDS: Final = MESSAGE_SECONDS
+# At the end: how long answers to calls that were just ended may take to be written.
+ANSWER_SECONDS: Final = 0.3
+# What the end of the web server takes, when clients do not read.
+STOP_SECONDS: Final = 1.5
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serve_mcp_http(lazy: LazyMcp, gate: Gate, listener: socket.socket) -> AsyncIterator[None]:
+    """Answer on a socket that listens already.
+
+    On leaving, clients get what can be had: running calls are ended and answered, streams of
+    changes end, and then connections are closed. Bounded.
+    """
+    port = listener.getsockname()[1]
+    own = frozenset(f"http://{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+    app = _App(lazy, replace(gate, allowed_origins=gate.allowed_origins | own))
+    web: asyncio.Future[WebServer] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(_serve(app, listener, web), name="MCP over HTTP")
+    try:
+        yield
+    finally:
+        server = web.result() if web.done() else None
+        if server is not None:
+            server.close()
+        await lazy.clients.end_calls()
+        if server is not None:
+            await server.answered(ANSWER_SECONDS)
+        await lazy.end()
+        task.cancel()
+        await asyncio.wait([task], timeout=STOP_SECONDS)
+
+
+async def _serve(app: "_App", listener: socket.socket, ready: "asyncio.Future[WebServer]") -> None:
+    try:
+        await _first_connection(listener)
+        module = await asyncio.to_thread(importlib.import_module, "hubd.mcp.transports.http_server")
+        async with module.web_server(app, listener) as server:
+            ready.set_result(server)
+            await asyncio.Event().wait()
+    except Exception:  # the rest of the daemon goes on, and nobody waits here in vain
+        log.exception("MCP over HTTP is not available")
+        listener.close()
+
+
+async def _first_connection(listener: socket.socket) -> None:
+    """Return when somebody connects, without accepting."""
+    loop = asyncio.get_running_loop()
+    knocked = asyncio.Event()
+    loop.add_reader(listener, knocked.set)
+    try:
+        await knocked.wait()
+    finally:
+        loop.remove_reader(listener)
+
+
+class _App:
+    """The ASGI application."""
+
+    def __init__(self, lazy: LazyMcp, gate: Gate) -> None:
+        self._lazy = lazy
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = _Headers(scope["headers"])
+        refusal = self._refusal(scope["path"], headers)
+        if refusal is not None:
+            await _refuse(refusal, send)
+            return
+        body = await self._read_body(receive, headers)
+        if isinstance(body, Refusal):
+            await _refuse(body, send)
+        elif isinstance(body, jsonrpc.Malformed):
+            await _refuse_message(body, send)
+        elif body is None:
+            return
+        elif scope["method"] == "POST" and (problem := _problem(body)):
+            await _refuse_message(problem, send)
+        else:
+            try:
+                facts = self._facts(headers, scope["query_string"])
+                large = body if len(body) > LARGE_BYTES else b""
+                facts = scope[FACTS] = replace(facts, text=large)
+                if large:
+                    await pause()
+                server = await self._lazy.server()
+            except InvalidParams as error:
+                reason = f"{error.message}. {error.suggestion}"
+                await _refuse_message(jsonrpc.Malformed(jsonrpc.INVALID_REQUEST, reason), send)
+                return
+            except Unavailable as error:
+                await _refuse(Refusal(503, error.message), send)
+                return
+            if "tools/call" in headers.get_all("Mcp-Method"):
+                await server.know_tools()
+            answer = _Answer(send, scope["state"][CONNECTION], facts.delivery)
+            try:
+                await server.sessions.handle_request(scope, _after(body, receive), answer.send)
+                await answer.finish()
+            finally:
+                facts.delivery.settle(sent=False)
+
+    def _refusal(self, path: str, headers: "_Headers") -> Refusal | None:
+        """Why a request is not even read to its end, if there is a reason."""
+        # Without the path: a token in a URL ends in somebody's history.
+        refusal = self._gate.check("", headers)
+        if refusal is not None:
+            return refusal
+        if path != PATH:
+            return Refusal(404, f"MCP is at {PATH}")
+        lengths = headers.get_all("Content-Length")
+        if lengths and headers.get_all("Transfer-Encoding"):
+            # Two opinions on where it ends; whoever stands between us may hold the other one.
+            return Refusal(400, "send Content-Length or Transfer-Encoding, not both")
+        return None
+
+    async def _read_body(
+        self, receive: Receive, headers: "_Headers"
+    ) -> bytes | Refusal | jsonrpc.TooLarge | None:
+        """The whole body, or why it is refused; None when the client is gone before it came."""
+        limit = self._lazy.clients.max_message_bytes
+        lengths = headers.get_all("Content-Length")
+        if lengths and int(lengths[0]) > limit:
+            return jsonrpc.TooLarge.in_bytes(limit)
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    body += message.get("body", b"")
+                    if len(body) > limit:
+                        return jsonrpc.TooLarge.in_bytes(limit)
+                    if not message.get("more_body", False):
+                        return bytes(body)
+        except TimeoutError:
+            return Refusal(408, f"the request did not come to its end within {BODY_SECONDS:g} s")
+
+    def _facts(self, headers: "_Headers", query: bytes) -> Facts:
+        tokens = headers.get_all(SESSION_HEADER)
+        client = Client("mcp-http", session_token=tokens[0] if len(tokens) == 1 else None)
+        # An empty list is a list: who asks for nothing is not given everything.
+        wanted = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("tools")
+        profile = read_profile(",".join(wanted)) if wanted is not None else None
+        if not headers.get_all("Mcp-Session-Id"):
+            # Who is in a session goes on with it, whatever has gone since.
+            check_profile(profile or (), self._lazy.options, self._lazy.clients.hub)
+        return Facts(client, Context(), self._lazy.options.narrowed(profile))
+
+
+class _Headers:
+    """The headers of a request, as the gate reads them."""
+
+    def __init__(self, pairs: list[tuple[bytes, bytes]]) -> None:
+        self._pairs = pairs
+
+    def get_all(self, key: str) -> list[str]:
+        wanted = key.lower().encode()
+        return [value.decode("latin-1") for name, value in self._pairs if name.lower() == wanted]
+
+
+def _problem(body: bytes) -> jsonrpc.Malformed | None:
+    """Why no method could take what is in a body; None if it is JSON as every client reads it.
+
+    The SDK's own reading of newer requests lets through what fails only where it is used: UTF-16,
+    lone surrogates, NaN, a thousand levels.
+    """
+    try:
+        parse(body, MCP_COUNTS)
+    except jsonrpc.TooLarge as error:
+        return error
+    except ValueError as error:
+        return jsonrpc.Malformed(jsonrpc.PARSE_ERROR, f"this is no JSON: {error}")
+    return None
+
+
+def _after(body: bytes, receive: Receive) -> Receive:
+    """A body that was read, and then whatever comes."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return first.pop() if first else await receive()
+
+    return replay
+
+
+class _Answer:
+    """The answer to one request on its way out; reports when it is with the kernel."""
+
+    def __init__(self, send: Send, connection: Flushable, delivery: Delivery) -> None:
+        self._send = send
+        self._connection = connection
+        self._delivery = delivery
+        # Set when the result was written while the client was connected.
+        self._written = False
+
+    async def send(self, message: Message) -> None:
+        """As ASGI's `send`."""
+        await self._send(message)
+        if message["type"] != "http.response.body":
+            return
+        is_last = not message.get("more_body", False)
+        if not is_last and RESULT not in message.get("body", b""):
+            return
+        self._written = self._written or not self._connection.is_lost
+        if self._connection.has_sent_all:
+            self._delivery.settle(sent=True)
+        elif not is_last:
+            # After the last part the client may leave, and whoever sends is cancelled then.
+            self._delivery.settle(sent=await self._connection.flushed())
+
+    async def finish(self) -> None:
+        """Nothing more will be written."""
+        self._delivery.settle(sent=self._written and await self._connection.flushed())
+
+
+async def _refuse(refusal: Refusal, send: Send) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="hubd"'))
+    if refusal.status in (400, 408):
+        # Where the next request would begin is not known. All others are read to their end.
+        headers.append((b"connection", b"close"))
+    await _send(refusal.status, f"{refusal.message}\n".encode(), headers, send)
+
+
+async def _refuse_message(error: jsonrpc.Malformed, send: Send) -> None:
+    """The same for a message, in the words of the protocol."""
+    status = 413 if isinstance(error, jsonrpc.TooLarge) else 400
+    await _send(status, error.frame, [(b"content-type", b"application/json")], send)
+
+
+async def _send(status: int, body: bytes, headers: list[tuple[bytes, bytes]], send: Send) -> None:
+    headers = [*headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,1 @@
+"""The bounded Mustache engine: templates to text."""

@@ -1,0 +1,173 @@
+"""The offline agent from its command line to its exit status: turn after turn, until the end."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hubd import __version__
+from hubd.offline_agent import lines, result, session
+from hubd.offline_agent.asking import Asker
+from hubd.offline_agent.directives import help_text
+from hubd.offline_agent.lines import Line
+from hubd.offline_agent.options import Options, UsageError, is_uuid, parse
+from hubd.offline_agent.permission import MODES, Permissions
+from hubd.offline_agent.pipes import Leave, Pipes, lifecycle, note
+from hubd.offline_agent.turn import Turn
+
+if TYPE_CHECKING:
+    # Only where it is configured: http.client takes longer to import than the rest of the agent.
+    from hubd.offline_agent.mcp import McpServer
+
+PROGRAM = "python -m hubd.offline_agent"
+
+
+class Agent:
+    """One run of the program."""
+
+    def __init__(self, options: Options, pipes: Pipes, conversation: session.Session) -> None:
+        self._options = options
+        self._pipes = pipes
+        self._session = conversation
+        self._cwd = Path.cwd()
+        self._permissions = Permissions(options)
+        self._servers = _connected(options.mcp_config)
+        tool = options.permission_prompt_tool
+        self._asker = Asker(pipes, self._permissions, tool, self._servers)
+        pipes.control = self._control
+        # One more with every result.
+        self._results = 0
+        # How the last turn ended; the exit status tells.
+        self._failed = False
+
+    def run(self) -> int:
+        """Take turns until the input ends or a signal comes; returns the exit status."""
+        while prompts := self._next():
+            self._turn(prompts)
+        # An interrupted turn is no failure when the interrupt was meant for the program.
+        return 1 if self._failed and not self._pipes.leaving else 0
+
+    def _next(self) -> list[Line]:
+        """The messages for the next turn; none when there will be no more."""
+        while self._pipes.open and not self._pipes.prompts and not self._pipes.leaving:
+            self._pipes.wait(None)
+        if self._pipes.leaving or not self._pipes.prompts:
+            return []
+        if self._results == 0:
+            return [self._pipes.prompts.popleft()]
+        # What was sent while a turn ran is answered together, as claude does.
+        prompts = list(self._pipes.prompts)
+        self._pipes.prompts.clear()
+        return prompts
+
+    def _turn(self, prompts: list[Line]) -> None:
+        tracked = [prompt for prompt in prompts if "uuid" in prompt]
+        for prompt in tracked:
+            self._pipes.emit(lifecycle(prompt, "started"))
+        self._pipes.emit(self._init())
+        turn = Turn(self._pipes, self._session, self._asker, self._options, self._cwd)
+        line = turn.run(prompts, self._results)
+        self._results += 1
+        self._failed = line["is_error"]
+        self._pipes.emit(line)
+        for prompt in tracked:
+            self._pipes.emit(lifecycle(prompt, "completed"))
+
+    def _init(self) -> Line:
+        asked = self._options.permission_prompt_tool
+        offered = [tool for server in self._servers for tool in server.tools if tool != asked]
+        tools = [tool for tool in lines.TOOL_NAMES if not self._permissions.hides(tool)]
+        servers = [
+            {"name": server.name, "status": server.status, "source": "dynamic"}
+            for server in self._servers
+        ]
+        mode = self._permissions.mode
+        return lines.init(self._session.id, str(self._cwd), mode, tools + offered, servers)
+
+    def _control(self, request: Line) -> tuple[Line, str | None]:
+        """Answer a control request: the fields of the answer, or what is wrong."""
+        subtype = request["subtype"]
+        if subtype == "initialize":
+            return {"commands": [], "models": [], "account": {}, "pid": os.getpid()}, None
+        if subtype == "set_permission_mode" and request.get("mode") in MODES:
+            self._permissions.mode = request["mode"]
+            return {"mode": request["mode"]}, None
+        if subtype == "set_model":
+            return {"model": lines.MODEL}, None
+        if subtype == "mcp_status":
+            states = [{"name": each.name, "status": each.status} for each in self._servers]
+            return {"mcpServers": states}, None
+        return {}, f"Unsupported control request subtype: {subtype}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the offline agent; returns its exit status."""
+    try:
+        options = parse(arguments)
+        if options.help or options.version:
+            text = help_text(PROGRAM) if options.help else f"{__version__} (hubd offline agent)\n"
+            sys.stdout.write(text)
+            return 0
+        return _run(options)
+    except UsageError as problem:
+        note(str(problem))
+        return 1
+
+
+def _run(options: Options) -> int:
+    for flag in options.unknown:
+        note(f"offline agent: {flag} means nothing here and is ignored")
+    reads_input = options.input_format == "stream-json"
+    pipes = Pipes(options.output_format, reads_input)
+    try:
+        conversation = _conversation(options)
+        if not reads_input:
+            pipes.prompts.append(_prompt(options))
+        return Agent(options, pipes, conversation).run()
+    except session.SessionError as problem:
+        note(str(problem))
+        if options.resume:
+            asked = options.resume if is_uuid(options.resume) else lines.new_id()
+            pipes.emit(result.no_session(asked, str(problem)))
+        return 1
+    except Leave as leave:
+        note(str(leave))
+        return leave.status
+    finally:
+        pipes.end_tools()
+
+
+def _conversation(options: Options) -> session.Session:
+    cwd = Path.cwd()
+    named = options.session_directory
+    directory = Path(named) if named else session.default_directory()
+    given = options.session_id or lines.new_id()
+    if not options.resume:
+        return session.new(directory, given, cwd)
+    resumed = session.resume(directory, options.resume, cwd, options.resume_session_at)
+    if not options.fork_session:
+        return resumed
+    session.new(directory, given, cwd)  # refuses an id that is taken
+    return resumed.fork(given, session.path_of(directory, given, cwd))
+
+
+def _prompt(options: Options) -> Line:
+    text = options.prompt if options.prompt is not None else sys.stdin.read()
+    if not text.strip():
+        raise UsageError(
+            "Error: Input must be provided either through stdin or as a prompt argument "
+            "when using --print"
+        )
+    return {"type": "user", "message": {"role": "user", "content": text}}
+
+
+def _connected(values: tuple[str, ...]) -> "list[McpServer]":
+    if not values:
+        return []
+    from hubd.offline_agent.mcp import servers
+
+    found = servers(values)
+    for server in found:
+        server.connect()
+    return found

@@ -1,0 +1,1 @@
+"""The methods of claudecode, one file for each group."""

@@ -1,0 +1,71 @@
+"""What the program is told through files, because a command line is public on its machine."""
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hubd.plugins.claudecode.program.argv import ChatOptions
+
+log = logging.getLogger("hubd.claudecode")
+
+
+@contextmanager
+def in_files(
+    options: ChatOptions, mcp_config: Mapping[str, Any] | None, directory: Path | None = None
+) -> Iterator[ChatOptions]:
+    """Return the same options with the system prompt and the MCP servers in private files.
+
+    The user's own MCP servers keep working: these come on top of them. The files are removed at
+    the end, or by `remove_left_over` at the next start.
+
+    Args:
+        options: What the program is told.
+        mcp_config: More MCP servers. Their headers and environments are secrets.
+        directory: Where the files go; the system's directory for temporary files if not given.
+    """
+    if mcp_config is None and not isinstance(options.system_prompt, str):
+        yield options
+        return
+    if directory is not None:
+        make_private(directory)
+    # Only this user can enter a directory that is made so.
+    with tempfile.TemporaryDirectory(prefix="chat-", dir=directory) as name:
+        if isinstance(options.system_prompt, str):
+            file = _write(Path(name, "system-prompt.txt"), options.system_prompt)
+            options = replace(options, system_prompt=file)
+        if mcp_config is not None:
+            servers = mcp_config if "mcpServers" in mcp_config else {"mcpServers": mcp_config}
+            options = replace(
+                options, mcp_config=_write(Path(name, "mcp.json"), json.dumps(servers))
+            )
+        yield options
+
+
+def make_private(directory: Path) -> None:
+    """Make a directory, and the one above it, that only this user can enter."""
+    for each in (directory.parent, directory):
+        each.mkdir(exist_ok=True, mode=0o700)
+
+
+def remove_left_over(directory: Path) -> None:
+    """Remove the files of a hub that was killed. No chat runs yet."""
+    try:
+        shutil.rmtree(directory)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        log.warning("%s cannot be removed: %s", error.filename, error.strerror)
+
+
+def _write(file: Path, text: str) -> Path:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        opened.write(text)
+    return file

@@ -1,0 +1,1 @@
+"""The lines that the agent prints, as messages and facts. No I/O."""

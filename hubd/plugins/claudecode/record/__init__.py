@@ -1,0 +1,1 @@
+"""What a chat leaves behind: nodes, events, live blocks, and the context read back from them."""

@@ -1,0 +1,232 @@
+"""The context of a node: the messages a model would be sent, read from the tree alone.
+
+Turns on the path give their messages with all blocks, exactly as the program knows them. Text
+nodes, the handles of other plugins and single blocks are told as in every other context.
+"""
+
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from hubd.activation import Host
+from hubd.conversations.context import NO_RESULT, Message, Role, belongs, children, messages_with
+from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode.native import NativeMessage
+from hubd.plugins.claudecode.record.mirror import SYNTHETIC
+from hubd.storage import ids
+from hubd.storage.arbor import walk
+from hubd.storage.arbor.tree import Place
+from hubd.storage.arbor.walk import MAIN_ONLY, Node
+from hubd.storage.database import Database
+from hubd.wire.handle import WireHandle, parse
+
+
+class Context:
+    """Reads contexts for one plugin, whose own handles it knows by their path."""
+
+    def __init__(self, db: Database, host: Host, path: str) -> None:
+        self._db = db
+        self._host = host
+        self._path = path
+
+    async def nodes(self, place: Place) -> list[Node]:
+        """The nodes on the way to a place."""
+        stretches = await walk.path(self._db, place)
+        return [node async for page in walk.nodes(self._db, stretches, MAIN_ONLY) for node in page]
+
+    async def messages(self, place: Place) -> list[NativeMessage]:
+        """The whole context, in order."""
+        told: list[NativeMessage] = []
+        own = _Own(self)
+        async with aclosing(messages_with(self._db, self._host, place, own)) as messages:
+            async for message in messages:
+                if isinstance(message, NativeMessage):
+                    told.append(message)
+                elif message.content.strip():
+                    told.append(_native_text(message))
+        return told
+
+    async def turns(self, place: Place) -> int:
+        """How many turns lie on the way to a place."""
+        handles = [self.own(node) for node in await self.nodes(place)]
+        return sum(1 for handle in handles if handle is not None and handle.method == "turn")
+
+    async def message(self, node: Node) -> list[NativeMessage]:
+        """The message at a node and, after an assistant's, what its tools gave."""
+        handle = self.own(node)
+        blob = await self.blob(handle)
+        if handle is None or blob is None:
+            return []
+        if blob.data["role"] == "user":
+            return [_native("user", blob.data["content"], node, blob.data)]
+        if blob.data.get("model") == SYNTHETIC:
+            return []
+        blocks: list[dict[str, Any]] = []
+        results: dict[str, dict[str, Any]] = {}
+        for child in await self.children(node):
+            part = self.own(child)
+            inner = await self.blob(part)
+            if part is None or inner is None:
+                continue
+            if part.method == "tool_result":
+                results[part.meta[1]] = inner.data["block"]
+            elif ids.text(inner.id) in blob.data["blocks"] and (block := _usable(inner)):
+                blocks.append(block)
+        found = [_native("assistant", blocks, node, blob.data)] if blocks else []
+        calls = [str(block["id"]) for block in blocks if block.get("type") == "tool_use"]
+        if calls:
+            # In the order in which they came; those that never came are said to be missing,
+            # because a model takes no call without an answer.
+            given = [block for called, block in results.items() if called in calls]
+            missing = [_missing(called) for called in calls if called not in results]
+            found.append(_native("user", given + missing, node, {}))
+        return found
+
+    async def calls_tools(self, node: Node) -> bool:
+        """Whether the message at a node calls tools."""
+        handles = [self.own(child) for child in await self.children(node)]
+        return any(handle is not None and handle.method == "tool_use" for handle in handles)
+
+    async def children(self, node: Node) -> list[Node]:
+        """All children of a node in the main lane."""
+        return await children(self._db, node)
+
+    async def blob(self, handle: WireHandle | None) -> store.Blob | None:
+        """What one of our handles points at."""
+        if handle is None or not handle.meta:
+            return None
+        try:
+            name = UUID(handle.meta[0]).bytes
+        except ValueError:
+            return None
+        return await store.blob(self._db, name)
+
+    def own(self, node: Node) -> WireHandle | None:
+        """The handle of a node, if it is one of ours."""
+        if node.handle is None:
+            return None
+        handle = parse(node.handle)
+        return handle if handle.plugin == self._path else None
+
+    async def of_turn(self, turn: Node, below: Node | None) -> list[Node]:
+        """The messages of a turn, as far as the path goes."""
+        nodes = []
+        for child in await self.children(turn):
+            handle = self.own(child)
+            if handle is None or handle.method != "message":
+                continue
+            role = handle.meta[1] if len(handle.meta) > 1 else None
+            blob = await self.blob(handle)
+            complete = blob is None or is_kept(blob.data)
+            if belongs(child, role, below, complete=complete):
+                nodes.append(child)
+        return nodes
+
+    async def is_part(self, node: Node, message: Node) -> bool:
+        """Whether a block, or a tool's result, came with the message above it."""
+        handle, above = self.own(node), self.own(message)
+        blob = await self.blob(above)
+        if handle is None or above is None or above.method != "message" or blob is None:
+            return False
+        if handle.method == "tool_result":
+            parts = [self.own(child) for child in await self.children(message)]
+            calls = {part.meta[1] for part in parts if part and part.method == "tool_use"}
+            return handle.meta[1:2] != () and handle.meta[1] in calls
+        block = await self.blob(handle)
+        return block is not None and ids.text(block.id) in blob.data.get("blocks", ())
+
+
+class _Own:
+    """The plugin's nodes on the path of one context, as the program knows them."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        # Messages that came with their turn.
+        self._told: set[bytes] = set()
+
+    def owns(self, node: Node) -> bool:
+        """As `OwnNodes.owns`."""
+        return self._context.own(node) is not None
+
+    async def read(
+        self, node: Node, above: Node | None, below: Node | None
+    ) -> list[NativeMessage] | None:
+        """As `OwnNodes.read`."""
+        handle = self._context.own(node)
+        blob = await self._context.blob(handle)
+        if handle is None or blob is None:
+            return None
+        if handle.method == "turn":
+            told: list[NativeMessage] = []
+            for message in await self._context.of_turn(node, below):
+                self._told.add(message.id)
+                told += await self._context.message(message)
+            return told
+        if handle.method == "message":
+            return [] if node.id in self._told else await self._context.message(node)
+        if above is not None and await self._context.is_part(node, above):
+            return []
+        return None
+
+
+def is_kept(message: dict[str, Any]) -> bool:
+    """Whether the program kept a message; one that was cut off it may ask for again."""
+    return message.get("finished") is not False or bool(message.get("uuids"))
+
+
+def for_program(messages: Iterable[NativeMessage]) -> list[NativeMessage]:
+    """Return the messages as the program takes them: it knows no message of the system.
+
+    The text of one is told by the user, in `<system>` tags.
+    """
+    return [
+        replace(
+            message,
+            role="user",
+            content=[
+                {"type": "text", "text": f"<system>\n{block.get('text', '')}\n</system>"}
+                for block in message.content
+            ],
+        )
+        if message.role == "system"
+        else message
+        for message in messages
+    ]
+
+
+def _usable(blob: store.Blob) -> dict[str, Any] | None:
+    """A block as a model can be sent it; of one that broke off only text is of use."""
+    block: dict[str, Any] = blob.data["block"]
+    if blob.complete and blob.data.get("finished", True):
+        return block
+    text = block.get("text")
+    return {"type": "text", "text": text} if blob.blob_type == "content" and text else None
+
+
+def _missing(called: str) -> dict[str, Any]:
+    """In place of what a tool did not give."""
+    return {"type": "tool_result", "tool_use_id": called, "content": NO_RESULT, "is_error": True}
+
+
+def _native_text(message: Message) -> NativeMessage:
+    """A message of any other plugin."""
+    block = {"type": "text", "text": message.content}
+    return _native(message.role, [block], message.node, {"model": message.model})
+
+
+def _native(
+    role: Role, content: list[dict[str, Any]], node: Node, about: dict[str, Any]
+) -> NativeMessage:
+    return NativeMessage(
+        role=role,
+        content=content,
+        model=about.get("model"),
+        message_id=about.get("message_id"),
+        uuids=tuple(about.get("uuids") or ()),
+        timestamp=datetime.fromtimestamp(node.created_at, UTC).isoformat(),
+        node_id=node.id,
+        handle=node.handle,
+    )

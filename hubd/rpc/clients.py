@@ -1,0 +1,131 @@
+"""All clients that are connected to the daemon, and the calls that run for them."""
+
+import logging
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from hubd.errors import HubError, Overloaded, Unavailable
+from hubd.plexus.host import Questions
+from hubd.plexus.hub import Hub
+from hubd.rpc.calls import Calls
+from hubd.rpc.connection import Connection, FrameWriter
+from hubd.wire.caller import Client
+from hubd.wire.limits import MAX_MESSAGE_MIB, MESSAGE_SECONDS, MIB
+
+log = logging.getLogger("hubd.transport")
+
+# Connections per transport. Far more than one user's programs need; beyond it file descriptors
+# run out.
+MAX_CLIENTS: Final = 512
+
+
+class Link(Protocol):
+    """A connected client, as its framing sees it."""
+
+    def hang_up(self) -> None:
+        """Send what is queued, say goodbye and close."""
+
+    def evict(self, reason: str) -> None:
+        """Close to make room for another client; the client is told the reason."""
+
+
+class Clients:
+    """Who is connected. An async context manager; leaving it ends all calls, in bounded time."""
+
+    # Seconds that a message may take from its first byte to its last.
+    message_seconds = MESSAGE_SECONDS
+
+    def __init__(
+        self, hub: Hub, questions: Questions, max_message_bytes: int = MAX_MESSAGE_MIB * MIB
+    ) -> None:
+        self.hub = hub
+        self.questions = questions
+        self.max_message_bytes = max_message_bytes
+        self.calls = Calls()
+        # Connected clients; an entry goes when its connection is lost.
+        self._connected: dict[Link, Connection] = {}
+        # Set by leaving: no more clients, and no more calls of those that are there.
+        self.closing = False
+
+    async def __aenter__(self) -> Self:
+        """Ready for clients."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End all calls, say goodbye. Bounded."""
+        await self.end_calls()
+        for link in list(self._connected):
+            link.hang_up()
+
+    async def end_calls(self) -> None:
+        """Start no more calls, let those that run finish for a moment, cancel the rest. Bounded.
+
+        Once is enough: what did not end then is not waited for again.
+        """
+        if self.closing:
+            return
+        self.closing = True
+        for connection in self._connected.values():
+            connection.stopping = True
+        await self.calls.end()
+
+    def connect(
+        self, link: Link, writer: FrameWriter, client: Client, *, trusts_context: bool
+    ) -> Connection:
+        """Return a connection for a new client.
+
+        Raises:
+            Unavailable: The daemon stops.
+            Overloaded: The transport has its maximum of connections, and all have a running call.
+        """
+        try:
+            if self.closing:
+                raise Unavailable("the daemon is stopping")
+            self._make_room(client.transport)
+        except HubError as error:
+            log.warning("refused a client: %s", error.message)
+            raise
+        connection = Connection(
+            self.hub,
+            self.questions,
+            writer,
+            self.calls,
+            client,
+            trusts_context=trusts_context,
+        )
+        self._connected[link] = connection
+        return connection
+
+    def _make_room(self, transport: str) -> None:
+        """Close the longest-idle connection of a transport if it has its maximum."""
+        if len(self._connected) < MAX_CLIENTS:
+            return
+        links = {
+            link: connection
+            for link, connection in self._connected.items()
+            if connection.transport == transport
+        }
+        if len(links) < MAX_CLIENTS:
+            return
+        idle = [link for link, connection in links.items() if not connection.is_busy]
+        if not idle:
+            raise Overloaded(
+                f"all {MAX_CLIENTS} connections of this kind have a running call; try again later"
+            )
+        longest_idle = min(idle, key=lambda link: links[link].idle_since)
+        self.disconnect(longest_idle)
+        log.warning("closed the longest-idle of %d %s connections", len(links), transport)
+        longest_idle.evict(
+            f"closed to make room: of {MAX_CLIENTS} clients, this one was idle for longest"
+        )
+
+    def disconnect(self, link: Link) -> None:
+        """A client is gone, and its calls with it."""
+        connection = self._connected.pop(link, None)
+        if connection is not None:
+            connection.cancel_all("the client disconnected")

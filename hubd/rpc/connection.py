@@ -1,0 +1,158 @@
+"""One client's calls: starts them, cancels them, passes their items on. Knows no framing."""
+
+import asyncio
+from time import monotonic
+from typing import Any, Final, Protocol
+
+from hubd.errors import HubError, Overloaded, Unavailable
+from hubd.plexus.dispatch import Call
+from hubd.plexus.host import Questions
+from hubd.plexus.hub import Hub
+from hubd.rpc.calls import Calls, RunningCall
+from hubd.rpc.session import Answer, Cancel, Reply, Session, Start
+from hubd.wire import jsonrpc
+from hubd.wire.caller import Client, Context, read_context
+from hubd.wire.item import Item
+
+# Once this much is unsent, the methods that write to the connection wait.
+MAX_UNSENT_BYTES: Final = 1024 * 1024
+# One client may run this many calls at once.
+MAX_CALLS: Final = 1024
+
+
+class FrameWriter(Protocol):
+    """How a connection sends: one whole message a frame."""
+
+    def write(self, frame: bytes) -> None:
+        """Queue a frame; does nothing once the peer is gone."""
+
+    async def drain(self) -> None:
+        """Wait until less than `MAX_UNSENT_BYTES` are unsent, or the peer is gone."""
+
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        """Set the future when the kernel has taken all frames; to False if the peer is gone."""
+
+
+class Connection:
+    """The calls of one client, over any framing."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        questions: Questions,
+        writer: FrameWriter,
+        calls: Calls,
+        client: Client,
+        *,
+        trusts_context: bool,
+    ) -> None:
+        self._hub = hub
+        self._questions = questions
+        self._writer = writer
+        # Owns the tasks, which may outlive the connection.
+        self._all_calls = calls
+        self._client = client
+        self.transport = client.transport
+        # The time of the last message, or of the end of the last call.
+        self.idle_since = monotonic()
+        self._trusts_context = trusts_context
+        self._session = Session(hub.name)
+        # Set when the daemon stops: what is running may finish, nothing new begins.
+        self.stopping = False
+        # The running calls by subscription; an entry goes when its task ends.
+        self._calls: dict[int, RunningCall] = {}
+
+    def receive(self, message: bytes) -> None:
+        """Act on one message from the client.
+
+        Raises:
+            TooLarge: The message exceeds a limit. The caller answers it and closes the connection.
+        """
+        self.idle_since = monotonic()
+        action = self._session.receive(message)
+        if isinstance(action, Reply):
+            self._writer.write(action.frame)
+        elif isinstance(action, Start):
+            self._start(action)
+        elif isinstance(action, Cancel):
+            known = self.cancel(action.subscription)
+            problem = None if known else f"no call {action.subscription} is running"
+            self._acknowledge(action.request, problem)
+        elif isinstance(action, Answer):
+            self._acknowledge(
+                action.request, self._questions.answer(action.request_id, action.data)
+            )
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is running."""
+        return bool(self._calls)
+
+    def cancel(self, subscription: int) -> bool:
+        """Cancel one call; False if it is not running."""
+        if subscription not in self._calls:
+            return False
+        self._calls[subscription].cancel()
+        return True
+
+    def cancel_all(self, reason: str) -> None:
+        """Cancel everything, because the client is gone."""
+        for running in list(self._calls.values()):
+            running.cancel(reason)
+
+    def _start(self, start: Start) -> None:
+        context = read_context(start.context) if self._trusts_context else Context()
+        caller = _Subscriber(self._writer, start.subscription, context, self._client)
+        call = Call(self._hub, start.method, start.params, caller, start.source)
+        refusal: HubError | None = None
+        if self.stopping:
+            refusal = Unavailable("the daemon is stopping")
+        elif len(self._calls) >= MAX_CALLS:
+            refusal = Overloaded(f"{MAX_CALLS} calls are running on this connection already")
+        if refusal is not None:
+            self._writer.write(start.reply)
+            call.fail(refusal)
+            return
+        # The task is scheduled first: its first items then go out in one write with the reply.
+        running = self._all_calls.start(call, lambda: self._ended(start.subscription))
+        self._writer.write(start.reply)
+        self._calls[start.subscription] = running
+
+    def _ended(self, subscription: int) -> None:
+        del self._calls[subscription]
+        self.idle_since = monotonic()
+
+    def _acknowledge(self, request: jsonrpc.Request, problem: str | None) -> None:
+        if request.wants_reply:
+            result: dict[str, Any] = {"success": problem is None}
+            if problem is not None:
+                result["message"] = problem
+            self._writer.write(jsonrpc.success(request.id, result))
+
+
+class _Subscriber:
+    """The caller of one subscription: its items become frames."""
+
+    unanswerable = None
+
+    def __init__(
+        self, writer: FrameWriter, subscription: int, context: Context, client: Client
+    ) -> None:
+        self.context = context
+        self.client = client
+        self._writer = writer
+        self._subscription = subscription
+
+    def allows(self, namespace: str, method: str) -> bool:
+        return True
+
+    async def send(self, item: Item) -> None:
+        # First the wait, so that many calls at once do not each add an item to what is unsent.
+        await self._writer.drain()
+        self.post(item)
+
+    def post(self, item: Item) -> None:
+        self._writer.write(jsonrpc.notification(self._subscription, item.encode()))
+
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        self._writer.report_delivery(handed_over)

@@ -1,0 +1,120 @@
+"""What waits to be sent on one connection: gathers frames, tells when there are too many."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from hubd.rpc.connection import MAX_UNSENT_BYTES
+
+# Frames of one turn of the event loop go out together, but not more than this at a time.
+FLUSH_BYTES: Final = 64 * 1024
+# A client that sends and never reads is not listened to any more once so much waits for it.
+MAX_UNREAD_REPLIES_BYTES: Final = 4 * MAX_UNSENT_BYTES
+
+
+class Outbox:
+    """The `FrameWriter` of a connection. All frames of one turn of the loop are one write."""
+
+    def __init__(self, transport: asyncio.Transport, enframe: Callable[[bytes], bytes]) -> None:
+        transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
+        self._transport = transport
+        self._enframe = enframe
+        self._loop = asyncio.get_running_loop()
+        # Framed, not yet given to the transport.
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._scheduled = False
+        # Set by the transport while its buffer is full.
+        self._paused = False
+        # Set once the peer is gone; from then on everything is dropped.
+        self._closed = False
+        self._waiters: list[asyncio.Future[None]] = []
+        # Set when everything is with the kernel; while there is one, any unsent byte pauses.
+        self._deliveries: list[asyncio.Future[bool]] = []
+        # Set when a frame was dropped, because the peer is leaving.
+        self._dropped = False
+
+    def write(self, frame: bytes) -> None:
+        """Queue a frame."""
+        if self._closed:
+            return
+        framed = self._enframe(frame)
+        self._dropped = self._dropped or not framed
+        self.write_framed(framed)
+
+    def write_framed(self, data: bytes) -> None:
+        """Queue bytes of the framing itself."""
+        if self._closed:
+            return
+        self._pending.append(data)
+        self._pending_bytes += len(data)
+        if self._pending_bytes >= FLUSH_BYTES:
+            self.flush()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Give everything to the transport now."""
+        self._scheduled = False
+        if self._pending and not self._closed:
+            self._transport.write(b"".join(self._pending))
+            if self._paused and self._transport.get_write_buffer_size() > MAX_UNREAD_REPLIES_BYTES:
+                # Methods wait, but answers to requests cannot: so no more requests are read.
+                self._transport.pause_reading()
+        self._pending.clear()
+        self._pending_bytes = 0
+
+    async def drain(self) -> None:
+        """Wait while the peer reads too slowly."""
+        while self._paused and not self._closed:
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        """Set the future when the kernel has taken all that was written.
+
+        It is False if the peer is gone or leaves before that.
+        """
+        self.flush()
+        if self._closed or self._dropped or self._transport.is_closing():
+            # A failed write closes the transport and leaves nothing unsent.
+            handed_over.set_result(False)
+        elif self._transport.get_write_buffer_size() == 0:
+            handed_over.set_result(True)
+        else:
+            self._deliveries.append(handed_over)
+            self._transport.set_write_buffer_limits(high=0)
+
+    def pause(self) -> None:
+        """The transport's buffer is full."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """There is room again."""
+        self._paused = False
+        self._transport.resume_reading()
+        if self._deliveries:
+            self._transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
+            self._settle_deliveries(delivered=True)
+        self._wake()
+
+    def close(self) -> None:
+        """The peer is gone."""
+        self._closed = True
+        self._pending.clear()
+        self._settle_deliveries(delivered=False)
+        self._wake()
+
+    def _settle_deliveries(self, *, delivered: bool) -> None:
+        for handed_over in self._deliveries:
+            if not handed_over.done():
+                handed_over.set_result(delivered)
+        self._deliveries.clear()
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()

@@ -1,0 +1,180 @@
+"""The Unix socket: one JSON message a line."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from hubd.errors import HubError
+from hubd.rpc.acceptor import Acceptor
+from hubd.rpc.clients import MAX_CLIENTS, Clients
+from hubd.rpc.connection import Connection
+from hubd.rpc.deadline import Deadline
+from hubd.rpc.inbox import Inbox
+from hubd.rpc.outbox import Outbox
+from hubd.wire import jsonrpc
+from hubd.wire.caller import Client
+
+
+class UnixListener:
+    """A listening Unix socket that only this user can open.
+
+    The caller owns the home by its lock, so a file that has the path already is a stale one.
+    """
+
+    def __init__(self, path: Path, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+        self.path = path
+        self._make_protocol = make_protocol
+        self._acceptor: Acceptor | None = None
+        # Device and inode of the socket.
+        self._inode: tuple[int, int] | None = None
+
+    def open(self) -> None:
+        """Listen, again if need be. Clients that are connected stay so.
+
+        Raises:
+            OSError: Nothing can be made at the path.
+        """
+        self.path.parent.mkdir(mode=0o700, exist_ok=True)
+        self.path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(str(self.path))
+            self.path.chmod(0o600)
+            listener.listen(MAX_CLIENTS)
+        except BaseException:
+            listener.close()
+            raise
+        if self._acceptor is not None:
+            self._acceptor.close()
+        self._acceptor = Acceptor(listener, self._make_protocol)
+        self._inode = self._find()
+
+    def is_in_place(self) -> bool:
+        """Whether the socket at the path is the one that listens."""
+        return self._find() == self._inode
+
+    def close(self) -> None:
+        """Accept no more clients."""
+        if self._acceptor is not None:
+            self._acceptor.close()
+        # A home that was made anew has a daemon and a socket of its own.
+        if self.is_in_place():
+            self.path.unlink(missing_ok=True)
+
+    def _find(self) -> tuple[int, int] | None:
+        try:
+            entry = self.path.lstat()
+        except OSError:
+            return None
+        return entry.st_dev, entry.st_ino
+
+
+@asynccontextmanager
+async def serve_unix(clients: Clients, path: Path) -> AsyncIterator[UnixListener]:
+    """Accept clients on a socket that only this user can open."""
+    listener = UnixListener(path, lambda: _LineProtocol(clients))
+    listener.open()
+    try:
+        yield listener
+    finally:
+        listener.close()
+
+
+class _LineProtocol(asyncio.Protocol):
+    """Bytes to lines and back."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
+        self._inbox: Inbox | None = None
+        # None once the client is refused; what it still sends is dropped.
+        self._connection: Connection | None = None
+        # The beginning of a line whose end has not come yet.
+        self._partial = bytearray()
+        self._max_bytes = clients.max_message_bytes
+        self._deadline = Deadline(clients.message_seconds, self._refuse)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._outbox = Outbox(transport, _as_line)
+        self._inbox = Inbox(transport, self._take)
+        try:
+            self._connection = self._clients.connect(
+                self, self._outbox, Client("unix"), trusts_context=True
+            )
+        except HubError as error:
+            self.evict(error.message)
+
+    def data_received(self, data: bytes) -> None:
+        assert self._inbox is not None
+        self._inbox.begin_turn()
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            self._partial += end
+            line = bytes(self._partial)
+            self._partial.clear()
+            self._inbox.put(line)
+        if self._connection is None:
+            return
+        self._partial += rest
+        if len(self._partial) > self._max_bytes:
+            self._refuse(jsonrpc.TooLarge.in_bytes(self._max_bytes))
+        else:
+            self._deadline.note(is_unfinished=bool(self._partial), is_new=bool(ends))
+
+    def pause_writing(self) -> None:
+        assert self._outbox is not None
+        self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        assert self._outbox is not None
+        self._outbox.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        assert self._outbox is not None
+        assert self._inbox is not None
+        self._inbox.clear()
+        self._deadline.stop()
+        self._outbox.close()
+        self._clients.disconnect(self)
+
+    def hang_up(self) -> None:
+        """Send what is queued and close."""
+        assert self._outbox is not None
+        assert self._transport is not None
+        self._outbox.flush()
+        self._transport.close()
+
+    def evict(self, reason: str) -> None:
+        """Close to make room; the client is told the reason."""
+        self._refuse(jsonrpc.Malformed(jsonrpc.OVERLOADED, reason))
+
+    def _take(self, line: bytes) -> None:
+        if self._connection is None:
+            return
+        try:
+            if len(line) > self._max_bytes:
+                raise jsonrpc.TooLarge.in_bytes(self._max_bytes)
+            if line.strip():
+                self._connection.receive(line)
+        except jsonrpc.TooLarge as error:
+            self._refuse(error)
+
+    def _refuse(self, error: jsonrpc.Malformed) -> None:
+        """Answer with an error and close. Anything else that the client sends is dropped."""
+        assert self._outbox is not None
+        assert self._inbox is not None
+        self._connection = None
+        self._inbox.clear()
+        self._partial.clear()
+        self._deadline.stop()
+        self._outbox.write(error.frame)
+        self.hang_up()
+
+
+def _as_line(frame: bytes) -> bytes:
+    return frame + b"\n"

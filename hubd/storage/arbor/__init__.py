@@ -1,0 +1,1 @@
+"""Trees of nodes: writing, reading, and references that keep them alive."""

@@ -1,0 +1,427 @@
+"""Durable event streams: the log of one chat, and where its readers stand.
+
+An event is a row, a node in lane `events`, and the moved head of its stream, in one
+transaction. Functions that take `tx` compose with what else a plugin writes in it.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from hubd.errors import Ambiguous, CursorExpired, InvalidParams, NotFound
+from hubd.storage import ids
+from hubd.storage.arbor.tree import EVENTS, Place
+from hubd.storage.database import Database, Tx
+
+Status = Literal[
+    "queued", "running", "awaiting_permission", "complete", "failed", "cancelled", "interrupted"
+]
+# In these a chat is under way, or will be.
+OPEN: Final = frozenset(("queued", "running", "awaiting_permission"))
+
+# The reader of a poll that names none.
+DEFAULT_CONSUMER: Final = "default"
+
+# Events of old streams that go in one transaction.
+EVENTS_AT_ONCE: Final = 1000
+
+
+class StreamRow(NamedTuple):
+    """A stream. `head` is the id of the node of its newest event, `root` of its first."""
+
+    key: int
+    id: bytes
+    session_id: bytes
+    tree: int
+    tree_id: bytes
+    status: Status
+    root: bytes | None
+    head: bytes | None
+    first_seq: int
+    next_seq: int
+    created_at: int
+    started_at: int | None
+    ended_at: int | None
+    error: str | None
+
+    @property
+    def topic(self) -> tuple[str, int]:
+        """What to wait for to hear of new events and of the end."""
+        return topic(self.key)
+
+
+class EventRow(NamedTuple):
+    """An event. `data` is its JSON text."""
+
+    seq: int
+    node_id: bytes
+    timestamp: int
+    event_type: str
+    data: str
+
+
+class Page(NamedTuple):
+    """Some events, and the seq of the one after them."""
+
+    events: Sequence[EventRow]
+    next_seq: int
+
+
+class Consumer(NamedTuple):
+    """A named position: the next seq that its owner wants."""
+
+    name: str
+    position: int
+    updated_at: int
+
+
+def topic(stream: int) -> tuple[str, int]:
+    """As `StreamRow.topic`, where only the key is known."""
+    return ("stream", stream)
+
+
+def create(
+    tx: Tx, session_id: bytes, tree: int, now: int, *, stream_id: bytes | None = None
+) -> StreamRow:
+    """Begin the log of a chat that is still to start."""
+    made = tx.raw.execute(
+        "INSERT INTO chat_streams (id, session_id, tree, status, created_at) "
+        "VALUES (?, ?, ?, 'queued', ?)",
+        (stream_id or ids.uuid4(), session_id, tree, now),
+    ).lastrowid
+    assert made is not None
+    return by_key(tx, made)
+
+
+def start(tx: Tx, stream: int, anchor: Place, now: int) -> None:
+    """The chat runs; its events hang below `anchor`, the user's message."""
+    tx.raw.execute(
+        "UPDATE chat_streams SET status = 'running', started_at = ?, anchor = ?, depth = ? "
+        "WHERE key = ?",
+        (now, anchor.key, anchor.depth, stream),
+    )
+    tx.topics.append(topic(stream))
+
+
+def push(
+    tx: Tx,
+    stream: int,
+    origin: int,
+    event_type: str,
+    data: str,
+    now: int,
+    after: tuple[Place, int] | None = None,
+) -> Place:
+    """Add an event: its row, its node, and the head of the stream.
+
+    Args:
+        tx: The running transaction.
+        stream: The key of a stream that was started.
+        origin: The origin of the handles of its events (`tree.origin`).
+        event_type: What it is.
+        data: All of it, as JSON.
+        now: When, in seconds.
+        after: Where the newest event lies and its seq, if the caller thinks so: a look that is
+            not needed. It may be wrong.
+    """
+    execute = tx.raw.execute
+    node_id = ids.uuid7()
+    meta = f"{ids.text(node_id)}:{event_type}"
+    place, seq = after or (None, -1)
+    seq += 1
+    if (
+        place is not None
+        and execute(_MOVE_FROM, (place.depth + 1, seq + 1, stream, seq, place.segment)).rowcount
+    ):
+        tree, segment, depth = place.tree, place.segment, place.depth + 1
+    else:
+        tree, anchor, segment, depth, seq = execute(_HEAD, (stream,)).fetchone()
+        depth += 1
+        # Two statements: UPDATE … RETURNING would take three times as long as both.
+        execute(_MOVE, (depth, seq + 1, stream))
+        if segment is None:
+            # The first event begins a segment, a child of the user's message.
+            [segment] = execute("SELECT coalesce(max(key), 0) + 1 FROM arbor_nodes").fetchone()
+            execute("UPDATE chat_streams SET segment = ? WHERE key = ?", (segment, stream))
+            first = (segment, node_id, tree, segment, depth, EVENTS, anchor, origin, meta, now)
+            execute(_FIRST_NODE, first)
+            execute(_EVENT, (segment, stream, seq, event_type, data))
+            tx.topics.append(("stream", stream))
+            return Place(segment, node_id, tree, segment, depth, EVENTS)
+    key = execute(_NODE, (node_id, tree, segment, depth, EVENTS, origin, meta, now)).lastrowid
+    assert key is not None
+    execute(_EVENT, (key, stream, seq, event_type, data))
+    tx.topics.append(("stream", stream))
+    return Place(key, node_id, tree, segment, depth, EVENTS)
+
+
+def set_status(tx: Tx, stream: int, status: Status, now: int, error: str | None = None) -> None:
+    """The chat waits, goes on, or has ended."""
+    ended = None if status in OPEN else now
+    tx.raw.execute(
+        "UPDATE chat_streams SET status = ?, ended_at = ?, error = ? WHERE key = ?",
+        (status, ended, error, stream),
+    )
+    tx.topics.append(topic(stream))
+
+
+def interrupt_all(tx: Tx, now: int) -> list[StreamRow]:
+    """Whatever ran when the hub died does not run any more; those streams, before the change."""
+    sql = f"{_STREAM} WHERE s.ended_at IS NULL AND s.status IN ('running', 'awaiting_permission')"
+    found = [StreamRow._make(row) for row in tx.raw.execute(sql).fetchall()]
+    for stream in found:
+        set_status(tx, stream.key, "interrupted", now, "the hub ended while the chat was running")
+    return found
+
+
+def is_busy(tx: Tx, session_id: bytes) -> bool:
+    """Whether a chat of a session is under way, or waits."""
+    sql = (
+        "SELECT 1 FROM chat_streams WHERE session_id = ? AND ended_at IS NULL "
+        "AND status IN ('queued', 'running', 'awaiting_permission')"
+    )
+    return tx.raw.execute(sql, (session_id,)).fetchone() is not None
+
+
+def by_key(tx: Tx, key: int) -> StreamRow:
+    """A stream that is known to be there."""
+    return StreamRow._make(tx.raw.execute(f"{_STREAM} WHERE s.key = ?", (key,)).fetchone())
+
+
+async def reread(db: Database, key: int) -> StreamRow:
+    """As `by_key`, outside a transaction.
+
+    Raises:
+        NotFound: It went meanwhile.
+    """
+    rows = await db.fetch_rows(f"{_STREAM} WHERE s.key = ?", key)
+    if not rows:
+        raise NotFound("the stream is gone")
+    return StreamRow._make(rows[0])
+
+
+async def look_up(db: Database, written: str) -> StreamRow:
+    """A stream by its id, or by a beginning of it that no other has.
+
+    Raises:
+        InvalidParams, NotFound, Ambiguous: It names none, or several.
+    """
+    span = ids.span(written)
+    if span is None:
+        raise InvalidParams(f"'{written[:80]}' is not the id of a stream")
+    rows = await db.fetch_rows(f"{_STREAM} WHERE s.id BETWEEN ? AND ? LIMIT 2", *span)
+    if not rows:
+        raise NotFound(f"no stream {written}")
+    if len(rows) > 1:
+        raise Ambiguous(
+            f"more than one stream begins with {written}",
+            suggestion="Give more digits",
+            available=[ids.text(row[1]) for row in rows],
+        )
+    return StreamRow._make(rows[0])
+
+
+async def newest(db: Database, session_id: bytes) -> StreamRow | None:
+    """The newest stream of a session."""
+    sql = f"{_STREAM} WHERE s.session_id = ? ORDER BY s.key DESC LIMIT 1"
+    rows = await db.fetch_rows(sql, session_id)
+    return StreamRow._make(rows[0]) if rows else None
+
+
+async def page(
+    db: Database,
+    session_id: bytes | None,
+    before: int | None = None,
+    limit: int = 500,
+    status: Status | None = None,
+) -> list[StreamRow]:
+    """Streams of a session or of all, of one status or of all, the newest first."""
+    sql = (
+        f"{_STREAM} WHERE s.key < ?1 AND (?2 IS NULL OR s.session_id = ?2) "
+        "AND (?3 IS NULL OR s.status = ?3) ORDER BY s.key DESC LIMIT ?4"
+    )
+    key = 2**62 if before is None else before
+    rows = await db.fetch_rows(sql, key, session_id, status, limit)
+    return [StreamRow._make(row) for row in rows]
+
+
+async def events(db: Database, stream: int, from_seq: int, limit: int) -> list[EventRow]:
+    """Events from a seq on."""
+    # SQLite's integers end at 2**63.
+    rows = await db.fetch_rows(_EVENTS, stream, min(from_seq, 2**62), limit)
+    return [EventRow._make(row) for row in rows]
+
+
+async def event(db: Database, event_id: bytes) -> EventRow | None:
+    """One event by its id."""
+    rows = await db.fetch_rows(_ONE_EVENT, event_id)
+    return EventRow._make(rows[0]) if rows else None
+
+
+async def seq_of(db: Database, stream: StreamRow, node_id: bytes) -> int:
+    """The seq of the event at a node.
+
+    Raises:
+        CursorExpired: It was removed.
+        NotFound: It is no event of this stream.
+    """
+    rows = await db.fetch_rows(
+        "SELECT e.seq FROM arbor_nodes AS n JOIN chat_events AS e ON e.key = n.key "
+        "WHERE n.id = ? AND e.stream = ?",
+        node_id,
+        stream.key,
+    )
+    if rows:
+        return int(rows[0][0])
+    if stream.first_seq:
+        raise expired(stream)
+    raise NotFound(f"node {ids.text(node_id)} is no event of stream {ids.text(stream.id)}")
+
+
+def expired(stream: StreamRow) -> CursorExpired:
+    """What a reader hears whose position was removed."""
+    return CursorExpired(
+        f"the events before {stream.first_seq} of stream {ids.text(stream.id)} were removed",
+        suggestion=f"Read on from_seq {stream.first_seq}",
+    )
+
+
+def position(tx: Tx, stream: int, consumer: str) -> int:
+    """Where a consumer stands; one that is new stands at the beginning."""
+    found = tx.raw.execute(
+        "SELECT position FROM chat_consumers WHERE stream = ? AND name = ?", (stream, consumer)
+    ).fetchone()
+    return int(found[0]) if found else 0
+
+
+def set_position(tx: Tx, stream: int, consumer: str, seq: int, now: int) -> None:
+    """Where a consumer stands from now on."""
+    tx.raw.execute(
+        "INSERT INTO chat_consumers (stream, name, position, updated_at) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (stream, name) DO UPDATE SET position = excluded.position, "
+        "updated_at = excluded.updated_at",
+        (stream, consumer, seq, now),
+    )
+
+
+def advance(tx: Tx, stream: int, consumer: str, seq: int, now: int) -> int:
+    """Move a consumer forward to `seq`, never back; returns its position."""
+    reached = max(position(tx, stream, consumer), seq)
+    set_position(tx, stream, consumer, reached, now)
+    return reached
+
+
+def page_of(found: Sequence[EventRow], start: int) -> Page:
+    """Events that were read from a seq on."""
+    return Page(found, found[-1].seq + 1 if found else start)
+
+
+def forget(tx: Tx, stream: int, consumer: str) -> bool:
+    """Delete a consumer; whether it was there."""
+    sql = "DELETE FROM chat_consumers WHERE stream = ? AND name = ?"
+    return tx.raw.execute(sql, (stream, consumer)).rowcount > 0
+
+
+async def consumers(db: Database, stream: int) -> list[Consumer]:
+    """All who read a stream under a name."""
+    sql = "SELECT name, position, updated_at FROM chat_consumers WHERE stream = ? ORDER BY name"
+    return [Consumer._make(row) for row in await db.fetch_rows(sql, stream)]
+
+
+async def position_of(db: Database, stream: int, consumer: str) -> int:
+    """As `position`, outside a transaction."""
+    rows = await db.fetch_rows(
+        "SELECT position FROM chat_consumers WHERE stream = ? AND name = ?", stream, consumer
+    )
+    return int(rows[0][0]) if rows else 0
+
+
+async def node_of(db: Database, stream: int, seq: int) -> bytes | None:
+    """The node of the event with a seq; None if there is no such event, or it was removed."""
+    rows = await db.fetch_rows(
+        "SELECT n.id FROM chat_events AS e JOIN arbor_nodes AS n ON n.key = e.key "
+        "WHERE e.stream = ? AND e.seq = ?",
+        stream,
+        seq,
+    )
+    return bytes(rows[0][0]) if rows else None
+
+
+async def ended_before(db: Database, moment: int, after: int = 0) -> list[StreamRow]:
+    """Streams that ended before a moment and have events still, in the order of their keys.
+
+    Args:
+        db: The database.
+        moment: In seconds.
+        after: Only streams with a larger key than this.
+    """
+    rows = await db.fetch_rows(_ENDED, moment, after)
+    return [StreamRow._make(row) for row in rows]
+
+
+async def count(db: Database, stream: int) -> int:
+    """How many events a stream still has."""
+    [(found,)] = await db.fetch_rows("SELECT count(*) FROM chat_events WHERE stream = ?", stream)
+    return int(found)
+
+
+def remove_events(tx: Tx, stream: int) -> int:
+    """Remove some events of a stream that has ended; how many. None are left when it is 0.
+
+    The stream itself stays, so that positions in it are known to have expired. The newest go
+    first: the chain below the user's message is whole at every moment. A node that somebody has
+    built upon stays, and with it the chain that leads to it.
+    """
+    # Keys of nodes that are gone may come again: the segment must not outlive its first node.
+    tx.raw.execute(
+        "UPDATE chat_streams SET first_seq = next_seq, segment = NULL WHERE key = ?", (stream,)
+    )
+    sql = "SELECT key FROM chat_events WHERE stream = ? ORDER BY seq DESC LIMIT ?"
+    keys = tx.raw.execute(sql, (stream, EVENTS_AT_ONCE)).fetchall()
+    tx.raw.executemany("DELETE FROM chat_events WHERE key = ?", keys)
+    tx.raw.executemany(_REMOVE_NODE, keys)
+    tx.topics.append(topic(stream))
+    return len(keys)
+
+
+_STREAM: Final = """
+    SELECT s.key, s.id, s.session_id, s.tree, t.id, s.status, r.id, h.id, s.first_seq, s.next_seq,
+        s.created_at, s.started_at, s.ended_at, s.error
+    FROM chat_streams AS s JOIN arbor_trees AS t ON t.key = s.tree
+        LEFT JOIN arbor_nodes AS r ON r.key = s.segment
+        LEFT JOIN arbor_nodes AS h ON h.segment = s.segment AND h.depth = s.depth
+"""
+_HEAD: Final = "SELECT tree, anchor, segment, depth, next_seq FROM chat_streams WHERE key = ?"
+_MOVE: Final = "UPDATE chat_streams SET depth = ?, next_seq = ? WHERE key = ?"
+_MOVE_FROM: Final = f"{_MOVE} AND next_seq = ? AND segment = ?"
+_NODE: Final = """
+    INSERT INTO arbor_nodes (id, tree, segment, depth, lane, origin, meta, created_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_FIRST_NODE: Final = """
+    INSERT INTO arbor_nodes
+        (key, id, tree, segment, depth, lane, parent, origin, meta, created_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_EVENT: Final = (
+    "INSERT INTO chat_events (key, stream, seq, event_type, event_data) VALUES (?, ?, ?, ?, ?)"
+)
+_EVENTS: Final = """
+    SELECT e.seq, n.id, n.created_at, e.event_type, e.event_data
+    FROM chat_events AS e JOIN arbor_nodes AS n ON n.key = e.key
+    WHERE e.stream = ? AND e.seq >= ? ORDER BY e.seq LIMIT ?
+"""
+_ONE_EVENT: Final = """
+    SELECT e.seq, n.id, n.created_at, e.event_type, e.event_data
+    FROM arbor_nodes AS n JOIN chat_events AS e ON e.key = n.key WHERE n.id = ?
+"""
+_ENDED: Final = f"""
+    {_STREAM} WHERE s.ended_at < ? AND s.key > ?
+        AND EXISTS (SELECT 1 FROM chat_events AS e WHERE e.stream = s.key)
+    ORDER BY s.key LIMIT 500
+"""
+_REMOVE_NODE: Final = """
+    DELETE FROM arbor_nodes AS n WHERE n.key = ?
+        AND NOT EXISTS (SELECT 1 FROM arbor_nodes AS b WHERE b.parent = n.key)
+        AND NOT EXISTS (
+            SELECT 1 FROM arbor_nodes AS f WHERE f.segment = n.segment AND f.depth = n.depth + 1)
+"""
