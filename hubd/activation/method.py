@@ -185,6 +185,7 @@ class Method:
     def _under_all_names(self, name: str) -> tuple[Any, FieldInfo]:
         """Return a field that is also read under the aliases of its parameter."""
         hint, field = self.fields[name]
+        hint = _failing_fast(hint)
         others = self.annotations.get("aliases", {}).get(name)
         if not others:
             return hint, field
@@ -358,6 +359,18 @@ def _inline(part: Any, references: set[str]) -> Any:
         rest = {name: value for name, value in part.items() if name != "$ref"}
         return {**HANDLE_SCHEMA, **rest}
     return {name: _inline(value, references) for name, value in part.items()}
+
+
+def _failing_fast(hint: Any) -> Any:
+    """Return a type whose lists report one wrong element, not each of a hundred thousand."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        inner: Any = _failing_fast(arguments[0])
+        return Annotated[(inner, *arguments[1:])]
+    if origin in (Union, UnionType):
+        parts: Any = tuple(_failing_fast(part) for part in arguments)
+        return Union[parts]  # noqa: UP007 -- made at run time
+    return Annotated[hint, Field(fail_fast=True)] if origin in (list, set, frozenset) else hint
 
 
 def _signature(

@@ -38,8 +38,8 @@ class Counts(NamedTuple):
     keys: int
 
 
-# Each step of work on a message within these takes 20 to 50 ms at most.
-RPC_COUNTS: Final = Counts(100_000, 400_000, 200_000)
+# Each step of work on a message within these takes 50 ms at most.
+RPC_COUNTS: Final = Counts(100_000, 200_000, 100_000)
 # The MCP SDK parses a message three times in one step, with slower parsers.
 MCP_COUNTS: Final = Counts(20_000, 80_000, 40_000)
 

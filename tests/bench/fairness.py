@@ -56,7 +56,7 @@ def messages() -> Iterator[tuple[str, bytes]]:
     yield "numbers", request(array(["0"] * values))
     yield "floats", request(array(["1.2e-30"] * values))
     yield "long floats", request(array(["0.12345678901234567"] * min(values, room // 20)))
-    yield "large integers", request(array(["9" * 20] * min(values, room // 21)))
+    yield "large integers", request(array(["9" * (room // values - 1)] * values))
     yield "long integers", request(array(["9" * 499] * (room // 500)))
     yield "short strings", request(array(f'"{number:05x}"' for number in range(values)))
     yield "one object", request(pairs(range(keys)))
@@ -64,8 +64,12 @@ def messages() -> Iterator[tuple[str, bytes]]:
     yield "small objects", request(array(list(objects)[: containers - 1]))
     ordinary = '{"id":%d,"name":"a name","text":"some words, and more of them, of a message"}'
     yield "ordinary objects", request(array(ordinary % n for n in range(min(keys // 3, 95_000))))
-    busy = array(f'"{number:04x},,,,,,"' for number in range(190_000))
-    strings = array(f'"{number:04x}"' for number in range(values - 190_000))
+    mixed = [pairs(range(start, start + 3)) for start in range(0, keys, 3)]
+    mixed += ["[]"] * (containers - len(mixed) - 10)
+    mixed += ["9" * 40] * (values - 2 * keys // 3 - len(mixed))
+    yield "all limits at once", request(array(mixed))
+    busy = array(f'"{number:04x},,,,,,"' for number in range(150_000))
+    strings = array(f'"{number:04x}"' for number in range(values - 150_000))
     yield "strings full of commas", request(array([busy, strings]))
 
 
