@@ -193,11 +193,11 @@ class Method:
 
     def _under_all_names(self, name: str) -> tuple[Any, FieldInfo]:
         """Return a field that is also read under the aliases of its parameter."""
-        hint, field = self.fields[name]
+        hint, field = _failing_fast(self.fields[name][0]), self.fields[name][1]
         others = self.annotations.get("aliases", {}).get(name)
-        if not others:
-            return hint, field
-        return Annotated[hint, Field(validation_alias=AliasChoices(name, *others))], field
+        if others:
+            hint = Annotated[hint, Field(validation_alias=AliasChoices(name, *others))]
+        return hint, field
 
     @cached_property
     def params_schema(self) -> JsonSchema:
@@ -374,6 +374,16 @@ def _inline(part: Any, references: set[str]) -> Any:
         rest = {name: value for name, value in part.items() if name != "$ref"}
         return {**HANDLE_SCHEMA, **rest}
     return {name: _inline(value, references) for name, value in part.items()}
+
+
+def _failing_fast(hint: Any) -> Any:
+    """Return a type whose lists report one wrong element, not each of a hundred thousand."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return Annotated[(_failing_fast(arguments[0]), *arguments[1:])]
+    if origin in (Union, UnionType):
+        return Union[tuple(map(_failing_fast, arguments))]  # noqa: UP007 -- made at run time
+    return Annotated[hint, Field(fail_fast=True)] if origin in (list, set, frozenset) else hint
 
 
 def _signature(

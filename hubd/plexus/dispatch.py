@@ -44,6 +44,8 @@ MAX_WRAPS: Final = 8
 # A method path longer than this names nothing.
 MAX_PATH: Final = 1000
 
+# Params with more problems are refused without details.
+MAX_PROBLEMS: Final = 200
 # A method that never waits lets other calls run after this long.
 TURN_SECONDS: Final = 0.002
 
@@ -309,6 +311,8 @@ def validate(
         HandleInvalid: A handle among them is none.
     """
     params = _by_main_name(spec, params)
+    if len(params) > MAX_PROBLEMS:
+        raise _too_many_problems(spec, f"{len(params):,} parameters are too many")
     try:
         if source is not None:
             model = source.validate(spec.params)
@@ -330,6 +334,8 @@ def _validate_short(model: type[BaseModel], text: bytes) -> Any:
     try:
         return validator.validate_json(text, strict=True)
     except ValidationError as error:
+        if error.error_count() > MAX_PROBLEMS:
+            raise
         floats = [
             problem["loc"]
             for problem in error.errors(include_url=False)
@@ -381,6 +387,8 @@ def _by_main_name(spec: Method, params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _invalid(spec: Method, error: ValidationError, depth: int = 0) -> HubError:
     """Return the error for the caller; the params are this deep in what was validated."""
+    if error.error_count() > MAX_PROBLEMS:
+        return _too_many_problems(spec, f"{error.error_count():,} values do not fit the schema")
     problems = error.errors(include_url=False, include_input=False)
     names = list(spec.params.model_fields)
     first = problems[0]
@@ -402,6 +410,13 @@ def _invalid(spec: Method, error: ValidationError, depth: int = 0) -> HubError:
     others = {invalid_params.place(problem) for problem in problems} - {where}
     if others:
         message += f" (and {len(others)} more)"
+    return InvalidParams(message, suggestion=suggestion, available=names)
+
+
+def _too_many_problems(spec: Method, message: str) -> InvalidParams:
+    """Return an error without details: listing each problem would block the event loop."""
+    names = list(spec.params.model_fields)
+    suggestion = f"{spec.name} takes: {', '.join(names) or 'no parameters'}"
     return InvalidParams(message, suggestion=suggestion, available=names)
 
 

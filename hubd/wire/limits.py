@@ -39,7 +39,7 @@ class Counts(NamedTuple):
 
 
 # Each step of work on a message within these takes 50 ms at most.
-RPC_COUNTS: Final = Counts(100_000, 200_000, 120_000)
+RPC_COUNTS: Final = Counts(100_000, 200_000, 100_000)
 # The MCP SDK parses a message three times in one step, with slower parsers.
 MCP_COUNTS: Final = Counts(20_000, 80_000, 40_000)
 

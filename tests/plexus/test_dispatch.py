@@ -107,6 +107,27 @@ async def test_any_other_number_is_refused_as_an_integer(hub: Hub, count: object
     assert "parameter 'count'" in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({f"p{number}": 0 for number in range(300)}, "300 parameters are too many"),
+        (
+            {"weights": {f"w{number}": "heavy" for number in range(300)}},
+            "300 values do not fit the schema",
+        ),
+        ({"ids": [0] * 300}, "parameter 'ids.0': UUID input should be a string"),
+    ],
+)
+async def test_very_many_problems_are_not_listed(
+    hub: Hub, params: dict[str, Any], message: str
+) -> None:
+    error = await call_error(hub, "picky.kinds", **params)
+    assert error["code"] == "invalid_params"
+    assert error["message"].startswith(message)
+    assert "more)" not in error["message"]
+    assert "ids" in error["guidance"]["available"]
+
+
 async def test_integers_within_a_structure_may_be_written_as_floats(hub: Hub) -> None:
     given = {"int": 1.0, "several": [2.0, 3], "any": 4.0, "either": 5.0}
     [event] = await call_events(hub, "picky.integers", **given)

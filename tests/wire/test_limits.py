@@ -29,7 +29,7 @@ def of_length(text: str) -> bytes:
         pytest.param(b"[" + b"{}," * 100_001 + b"0]", "100,000 arrays and objects", id="objects"),
         pytest.param(of_length("["), "100,000 arrays and objects", id="open brackets"),
         pytest.param(b"[" + b"0," * 200_001 + b"0]", "200,000 values", id="values"),
-        pytest.param(b"{" + b'"a":0,' * 120_001 + b'"b":0}', "120,000 keys", id="keys"),
+        pytest.param(b"{" + b'"a":0,' * 100_001 + b'"b":0}', "100,000 keys", id="keys"),
         pytest.param(b"[" + b"9" * LARGE_BYTES + b"]", "a number with", id="digits"),
         pytest.param(of_length('",,",'), "200,000 strings", id="strings of commas"),
     ],
