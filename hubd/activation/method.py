@@ -9,7 +9,7 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, wraps
+from functools import cached_property, wraps
 from types import UnionType
 from typing import (
     Annotated,
@@ -29,15 +29,14 @@ from pydantic import (
     ConfigDict,
     Field,
     PydanticUserError,
-    TypeAdapter,
     create_model,
 )
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
 from hubd.activation.event import Encoded, Event
-from hubd.activation.handle import HANDLE_SCHEMA, Handle, handle_types
+from hubd.activation.handle import Handle, handle_types
 from hubd.activation.hints import McpHints, Rendering, check_hints
+from hubd.activation.json_schema import events_schema, json_schema
 from hubd.activation.schema_cache import DESCRIBED
 from hubd.wire.schema import JsonSchema
 
@@ -323,57 +322,6 @@ def read_resolver(owner: str, function: Callable[..., Any]) -> Resolver:
     returns = inspect.iscoroutinefunction(function)
     events = _events(where, hints, returns=returns)
     return Resolver(handle, _yielding(function) if returns else function, events)
-
-
-@cache
-def events_schema(events: tuple[type, ...]) -> JsonSchema:
-    """JSON Schema of any of the events; made once, since many methods yield the same ones."""
-    models = tuple(event for event in events if event is not Encoded)
-    if not models:
-        return {"type": "object"}
-    if len(models) == 1:
-        return json_schema(models[0], "serialization")
-    union: Any = Union[models]  # noqa: UP007 -- made at run time
-    return json_schema(Annotated[union, Field(discriminator="type")], "serialization")
-
-
-def json_schema(annotation: Any, mode: JsonSchemaMode) -> JsonSchema:
-    """JSON Schema of a type, without the titles that only repeat the names."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation.model_json_schema(mode=mode, schema_generator=_Untitled)
-    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-    return adapter.json_schema(mode=mode, schema_generator=_Untitled)
-
-
-class _Untitled(GenerateJsonSchema):
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-    def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchema:
-        generated = super().generate(schema, mode)
-        definitions = generated.get("$defs", {})
-        for model in (generated, *definitions.values()):
-            model.pop("title", None)
-        # A handle is a plain string to every reader; no reference is worth following for it.
-        handles = {name for name, model in definitions.items() if model == HANDLE_SCHEMA}
-        inlined: JsonSchema = _inline(generated, {f"#/$defs/{name}" for name in handles})
-        for name in handles:
-            del inlined["$defs"][name]
-        if "$defs" in inlined and not inlined["$defs"]:
-            del inlined["$defs"]
-        return inlined
-
-
-def _inline(part: Any, references: set[str]) -> Any:
-    """The same schema with the references to handle types replaced by what they stand for."""
-    if isinstance(part, list):
-        return [_inline(entry, references) for entry in part]
-    if not isinstance(part, dict):
-        return part
-    if part.get("$ref") in references:
-        rest = {name: value for name, value in part.items() if name != "$ref"}
-        return {**HANDLE_SCHEMA, **rest}
-    return {name: _inline(value, references) for name, value in part.items()}
 
 
 def _failing_fast(hint: Any) -> Any:

@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 from hubd.activation.method import Method
 from hubd.errors import HubError
 from hubd.plexus.discovery import BUILT_IN, Source
-from hubd.plexus.dispatch import validate
 from hubd.plexus.namespace import UNIVERSAL_METHODS
+from hubd.plexus.validate import validate
 
 UUID_TEXT = "550e8400-e29b-41d4-a716-446655440000"
 HANDLE = "echo@1.0.0::once:hi"

@@ -1,0 +1,141 @@
+"""Check the params of a call against the model of its method, as strictly as JSON Schema does."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from hubd.activation.method import Method
+from hubd.errors import HandleInvalid, HubError, InvalidParams, VersionUnsupported, by_code
+from hubd.plexus import invalid_params
+from hubd.plexus.hub import did_you_mean
+from hubd.plexus.large import Source
+
+# Params with more problems are refused without details.
+MAX_PROBLEMS: Final = 200
+
+
+def validate(
+    spec: Method, params: Mapping[str, Any], source: Source | None = None
+) -> dict[str, Any]:
+    """Check the params as JSON against the method's model, strictly: no "3" for a number.
+
+    Args:
+        spec: The method.
+        params: Its params as they were parsed.
+        source: The large message that has them. They are validated from its text, because
+            encoding them again takes long.
+
+    Raises:
+        InvalidParams: Names the first field that does not fit, and why.
+        HandleInvalid: A handle among them is none.
+    """
+    params = _by_main_name(spec, params)
+    if len(params) > MAX_PROBLEMS:
+        raise _too_many_problems(spec, f"{len(params):,} parameters are too many")
+    try:
+        if source is not None:
+            model = source.validate(spec.params)
+        else:
+            model = _validate_short(spec.params, to_json(params))
+    except ValidationError as error:
+        raise _invalid(spec, error, len(source.path) if source is not None else 0) from None
+    except PydanticSerializationError as error:
+        # A lone surrogate, say, which a plugin may have in a text.
+        raise InvalidParams(f"the params are no JSON: {error}") from None
+    if spec.one_of:
+        _check_one(spec.one_of, params)
+    return {name: getattr(model, name) for name in spec.params.model_fields}
+
+
+def _validate_short(model: type[BaseModel], text: bytes) -> Any:
+    """Validate JSON strictly, but take 1.0 for an integer, as JSON Schema does."""
+    validator = model.__pydantic_validator__
+    try:
+        return validator.validate_json(text, strict=True)
+    except ValidationError as error:
+        if error.error_count() > MAX_PROBLEMS:
+            raise
+        floats = [
+            problem["loc"]
+            for problem in error.errors(include_url=False)
+            if problem["type"] == "int_type" and isinstance(problem["input"], float)
+        ]
+        if not floats:
+            raise
+        params = from_json(text)
+        for place in floats:
+            _make_integer(params, place)
+        return validator.validate_json(to_json(params), strict=True)
+
+
+def _make_integer(value: Any, place: Sequence[str | int]) -> None:
+    """Replace a float without a fraction by the integer, at a place that a validator reports.
+
+    A place also has the names of the types that were tried; those are skipped.
+    """
+    container, key = None, None
+    for step in place:
+        is_key = isinstance(value, dict) and step in value
+        is_index = isinstance(value, list) and isinstance(step, int) and step < len(value)
+        if is_key or is_index:
+            container, key, value = value, step, value[step]
+    if container is not None and isinstance(value, float) and value.is_integer():
+        container[key] = int(value)
+
+
+def _check_one(names: tuple[str, ...], params: Mapping[str, Any]) -> None:
+    given = [name for name in names if params.get(name) is not None]
+    if len(given) != 1:
+        raise InvalidParams(
+            f"give exactly one of {', '.join(names)}"
+            + (f", not {' and '.join(given)}" if given else ""),
+            available=names,
+        )
+
+
+def _by_main_name(spec: Method, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    aliases: Mapping[str, list[str]] = spec.annotations.get("aliases", {})
+    for main, others in aliases.items():
+        given = [name for name in (main, *others) if name in params]
+        if len(given) > 1:
+            raise InvalidParams(f"{' and '.join(given)} are the same parameter; give one")
+        if given and given[0] != main:
+            params = {main if name == given[0] else name: value for name, value in params.items()}
+    return params
+
+
+def _invalid(spec: Method, error: ValidationError, depth: int = 0) -> HubError:
+    """Return the error for the caller; the params are this deep in what was validated."""
+    if error.error_count() > MAX_PROBLEMS:
+        return _too_many_problems(spec, f"{error.error_count():,} values do not fit the schema")
+    problems = error.errors(include_url=False, include_input=False)
+    names = list(spec.params.model_fields)
+    first = problems[0]
+    for problem in problems:
+        problem["loc"] = problem["loc"][depth:]
+        # Where a handle is one of several types, the others' problems come first and say less.
+        if problem["type"] in (HandleInvalid.code, VersionUnsupported.code):
+            return by_code(problem["type"], problem["msg"])
+    where = invalid_params.place(first)
+    suggestion = f"{spec.name} takes: {', '.join(names) or 'no parameters'}"
+    if first["type"] == "extra_forbidden":
+        message = f"unknown parameter '{where}'"
+        suggestion = did_you_mean(where, names) or suggestion
+    elif first["type"] == "missing":
+        message = f"parameter '{where}' is missing"
+    else:
+        same = [problem for problem in problems if invalid_params.place(problem) == where]
+        message = f"parameter '{where}' {invalid_params.reason(same)}"
+    others = {invalid_params.place(problem) for problem in problems} - {where}
+    if others:
+        message += f" (and {len(others)} more)"
+    return InvalidParams(message, suggestion=suggestion, available=names)
+
+
+def _too_many_problems(spec: Method, message: str) -> InvalidParams:
+    """Return an error without details: listing each problem would block the event loop."""
+    names = list(spec.params.model_fields)
+    suggestion = f"{spec.name} takes: {', '.join(names) or 'no parameters'}"
+    return InvalidParams(message, suggestion=suggestion, available=names)
