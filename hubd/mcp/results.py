@@ -1,6 +1,6 @@
 """What a call yielded, as the result of a tool: text, structured content, or an error.
 
-The text is that of seed 003: a lone `render` or string as it is, anything else as JSON.
+The text of a lone `render` or string is sent as it is, everything else as JSON.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The tree of seed 003 ("Example Request: Complete Trace"), made by tool calls of any client."""
+"""A small tree of text and handles, made by tool calls of any client."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final

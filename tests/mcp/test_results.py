@@ -1,4 +1,4 @@
-"""Results: the text of seed 003, structured content that keeps its schema, large ones in pages."""
+"""Results: their text, structured content that fits its schema, large ones in pages."""
 
 import asyncio
 import json

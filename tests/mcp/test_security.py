@@ -1,4 +1,4 @@
-"""Who gets in over TCP, and what a refusal gives away; MCP.md calls these T1-T7.
+"""Which requests are let in over TCP, and what a refusal gives away.
 
 Bytes on sockets against a real daemon, on the port of the WebSocket and on that of MCP.
 """

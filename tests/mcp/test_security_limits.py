@@ -1,4 +1,4 @@
-"""What clients can take up, and for how long; T10, T11 and T15 of MCP.md.
+"""The resources that clients can use, and for how long.
 
 Limits that take long to reach are tried in this process, made short; the rest on real daemons.
 """

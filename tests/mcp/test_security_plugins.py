@@ -1,4 +1,4 @@
-"""Plugins that mean no good, or know no better: T13, T14 and T16 of MCP.md."""
+"""Plugins that are hostile or mistaken."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What may be sent over TCP by whoever got in; MCP.md calls these T8-T12.
+"""Requests of clients that were let in over TCP.
 
 Bytes on sockets against a real daemon, on the port of the WebSocket and on that of MCP.
 """

@@ -18,7 +18,7 @@ any_text = st.text(st.characters(exclude_categories=()))
 
 
 def escaped(value: str) -> str:
-    """The rule of DESIGN section 5, spelled out character by character."""
+    """The rule for escapes, written out character by character."""
     return "".join(
         "".join(f"%{byte:02X}" for byte in char.encode())
         if char in "%:" or ord(char) < 0x20 or 0x7F <= ord(char) <= 0x9F

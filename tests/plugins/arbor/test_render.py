@@ -1,4 +1,4 @@
-"""Trees as text: seed 003's format, widths, limits, and nothing that a terminal obeys."""
+"""Trees as text: box drawing, widths, limits, and nothing that a terminal obeys."""
 
 import unicodedata
 from collections.abc import AsyncIterator
