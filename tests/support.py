@@ -7,10 +7,12 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from hubd.activation import Activation, Client, Context
 from hubd.daemon import client as local
@@ -30,6 +32,12 @@ PATIENCE_SECONDS = 20.0
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hubd-tests")
 # As the daemon calls it.
 SCHEMAS = CACHE / "schemas.json"
+
+
+def few(cases: Sequence[Any], keep: int) -> list[Any]:
+    """Return the cases of a slow test, all but the first ones marked for the longer runs."""
+    rest = [pytest.param(case, marks=pytest.mark.soak) for case in cases[keep:]]
+    return [*cases[:keep], *rest]
 
 
 class Collector:

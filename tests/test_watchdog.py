@@ -13,7 +13,7 @@ from tests.support import PATIENCE_SECONDS, environment
 CODE = """
 import ctypes, signal, sys
 from pathlib import Path
-from hubd import watchdog
+from hubd.daemon import watchdog
 
 handled = []
 signal.signal(signal.SIGTERM, lambda number, frame: handled.append(number))

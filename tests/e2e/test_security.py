@@ -145,7 +145,7 @@ def test_a_home_and_token_that_others_could_read_are_made_private(home: Path) ->
 
 def test_the_log_stays_private_when_it_is_rotated(tmp_path: Path) -> None:
     script = (
-        "import logging, os, pathlib, sys; from hubd import log; os.umask(0)\n"
+        "import logging, os, pathlib, sys; from hubd.daemon import log; os.umask(0)\n"
         "log.set_up(pathlib.Path(sys.argv[1]), level='info', to_stderr=False)\n"
         "for _ in range(12): logging.info('x' * 1_000_000)"
     )

@@ -149,7 +149,7 @@ async def bridge(
 def bare(home: Path) -> tuple[str, ...]:
     """The bridge without the command around it, for a hub in this process."""
     code = (
-        "import sys; from hubd import bridge; from hubd.wire.paths import Paths; "
+        "import sys; from hubd.mcp.transports import bridge; from hubd.wire.paths import Paths; "
         "sys.exit(bridge.run(Paths(sys.argv[1]), None, None))"
     )
     return (sys.executable, "-c", code, str(home))

@@ -247,7 +247,8 @@ class Chats:
         if ahead:
             chats = "chat" if len(ahead) == 1 else "chats"
             return f"queued behind {len(ahead)} {chats} of this session"
-        return f"queued: at most {MAX_RUNNING} chats run at once"
+        is_crowded = stream.session_id not in self._busy and len(self._busy) >= MAX_RUNNING
+        return f"queued: at most {MAX_RUNNING} chats run at once" if is_crowded else "starting"
 
     async def _next(self, session_id: bytes) -> dict[int, HubError]:
         """Begin the next chat of a session, if it is its turn.

@@ -29,7 +29,7 @@ from tests.plugins.claudecode.chat_support import (
 BASH: dict[str, Any] = {"allowed_tools": ["Bash"]}
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=["offline", pytest.param("claude", marks=pytest.mark.soak)])
 async def here(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
@@ -72,6 +72,7 @@ async def test_a_fork_at_the_tip_goes_on_alone_and_shares_the_tree(here: World) 
     assert len(natives) == 2
 
 
+@pytest.mark.parametrize("here", ENGINES, indirect=True)
 async def test_a_fork_at_an_earlier_message_is_told_the_messages_up_to_it(here: World) -> None:
     await here.chat(think("deep"), say("one"))
     early = await here.head()
@@ -107,6 +108,7 @@ async def test_a_fork_at_a_message_that_called_a_tool_is_told_what_the_tool_gave
     assert "done" not in [text for _, text in text_of(told)]
 
 
+@pytest.mark.parametrize("here", ENGINES, indirect=True)
 async def test_after_set_head_the_next_chat_diverges_and_both_branches_are_listed(
     here: World,
 ) -> None:

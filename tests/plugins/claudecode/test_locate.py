@@ -141,7 +141,7 @@ def test_the_copy_in_a_python_package_is_the_last_resort(
 def test_the_installed_sdk_is_found_without_being_imported() -> None:
     code = (
         "import sys\n"
-        "from hubd.plugins.claudecode import locate\n"
+        "from hubd.plugins.claudecode.program import locate\n"
         "locate.SYSTEM_PLACES = ()\n"
         "found = locate.locate(None, {})\n"
         "assert 'claude_agent_sdk' not in sys.modules\n"
