@@ -19,12 +19,7 @@ NewName = params.NewName
 SessionId = IdPrefix
 Prompt = Annotated[str, Field(min_length=1, max_length=4 * 1024 * 1024)]
 Limit = Annotated[int, Field(ge=1, le=1000)]
-# Of a list, which comes in pages.
-RowLimit = Annotated[int, Field(ge=1, le=1_000_000)]
 IfBusy = Literal["queue", "refuse"]
-
-# Rows of a list in one event.
-PAGE_ROWS: Final = 100
 
 LIST_NAMES: Final = {"name": f"{NAMESPACE}.list"}
 # How a stream is named: by itself, or as the newest one of a session.

@@ -6,18 +6,17 @@ from typing import Any
 from pydantic_core import to_json
 
 from hubd.activation import Conflict, Encoded, ExecutionError, NotFound, method
+from hubd.activation.pages import ROWS_PER_ITEM, RowLimit
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.asked import Accepted, Asked
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
 from hubd.plugins.claudecode.handles import VERSION
 from hubd.plugins.claudecode.methods.base import (
     LIST_NAMES,
-    PAGE_ROWS,
     STREAM,
     IfBusy,
     Name,
     Prompt,
-    RowLimit,
     SessionId,
 )
 from hubd.plugins.claudecode.methods.reading import Reading, with_handle
@@ -168,7 +167,7 @@ class Chatting(Sessions, Reading, version=VERSION):
             session = (await self.session_named(name, session_id)).id
         before, left = None, limit or ALL_ROWS
         while True:
-            wanted = min(left, PAGE_ROWS)
+            wanted = min(left, ROWS_PER_ITEM)
             page = await streams.page(self.db, session, before, wanted, status)
             if page or before is None:
                 shown = await store.names_and_prompts(self.db, (row.key for row in page))

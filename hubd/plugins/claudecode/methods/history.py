@@ -10,14 +10,13 @@ from uuid import UUID, uuid4
 from pydantic import Field
 
 from hubd.activation import Conflict, InvalidParams, NotFound, method
+from hubd.activation.pages import ROWS_PER_ITEM, RowLimit
 from hubd.activation.params import NodeId, Position, WholeId
 from hubd.plugins.claudecode import events, native, store
 from hubd.plugins.claudecode.handles import VERSION, MessageRef
 from hubd.plugins.claudecode.methods.base import (
     LIST_NAMES,
-    PAGE_ROWS,
     Name,
-    RowLimit,
     SessionId,
     now,
     reference,
@@ -112,7 +111,7 @@ class History(Chatting, version=VERSION):
         env = self.chats.environment()
         cwd = Path(self.directory(working_dir)) if working_dir is not None else None
         sessions = await asyncio.to_thread(native.list_sessions, env, cwd, limit)
-        for start in range(0, max(len(sessions), 1), PAGE_ROWS):
+        for start in range(0, max(len(sessions), 1), ROWS_PER_ITEM):
             yield events.NativeSessions(
                 sessions=[
                     events.NativeSessionInfo(
@@ -124,7 +123,7 @@ class History(Chatting, version=VERSION):
                         messages=entry.messages,
                         size=entry.size,
                     )
-                    for entry in sessions[start : start + PAGE_ROWS]
+                    for entry in sessions[start : start + ROWS_PER_ITEM]
                 ]
             )
 

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from hubd.activation import Conflict, InvalidParams, Unavailable, method
+from hubd.activation.pages import ROWS_PER_ITEM, RowLimit
 from hubd.activation.params import NodeId, Position, TreeId
 from hubd.plugins.claudecode import events, store
 from hubd.plugins.claudecode.handles import VERSION, MessageRef, TurnRef
 from hubd.plugins.claudecode.methods.base import (
     LIST_NAMES,
-    PAGE_ROWS,
     ClaudeBase,
     Name,
     NewName,
-    RowLimit,
     SessionId,
     now,
     reference,
@@ -115,7 +114,7 @@ class Sessions(ClaudeBase, version=VERSION):
         """
         after, left = 0, limit or ALL_ROWS
         while True:
-            wanted = min(left, PAGE_ROWS)
+            wanted = min(left, ROWS_PER_ITEM)
             page = await store.page_of_sessions(self.db, after, wanted)
             if page or not after:
                 yield events.SessionList(sessions=[await self.info(entry) for entry in page])
