@@ -22,6 +22,9 @@ MAX_DIGITS: Final = 500
 # Strings that contain brackets, commas or colons. They matter only if there are many of those.
 MAX_BUSY_STRINGS: Final = 200_000
 
+# The work adds up. Of the three counts of a message, only two may be at their limit at once.
+MAX_SHARES: Final = 2
+
 _CHUNK: Final = 256 * 1024
 _NOT_STRUCTURE: Final = bytes(set(range(256)) - set(b"[{,:"))
 _NOT_STRUCTURE_OR_QUOTE: Final = bytes(set(_NOT_STRUCTURE) - set(b'"'))
@@ -128,4 +131,8 @@ class _Counter:
             return f"it has more than {self._limits.values:,} values"
         if self._keys > self._limits.keys:
             return f"it has more than {self._limits.keys:,} keys"
+        counts = (self._containers, self._values, self._keys)
+        pairs = zip(counts, self._limits, strict=True)
+        if sum(count / limit for count, limit in pairs if count) > MAX_SHARES:
+            return "it has too many arrays, objects, values and keys together"
         return None

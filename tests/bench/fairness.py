@@ -64,10 +64,12 @@ def messages() -> Iterator[tuple[str, bytes]]:
     yield "small objects", request(array(list(objects)[: containers - 1]))
     ordinary = '{"id":%d,"name":"a name","text":"some words, and more of them, of a message"}'
     yield "ordinary objects", request(array(ordinary % n for n in range(min(keys // 3, 95_000))))
-    mixed = [pairs(range(start, start + 3)) for start in range(0, keys, 3)]
-    mixed += ["[]"] * (containers - len(mixed) - 10)
-    mixed += ["9" * 40] * (values - 2 * keys // 3 - len(mixed))
-    yield "all limits at once", request(array(mixed))
+    # Two thirds of each limit is as much as one message may have of all three.
+    most_keys, most_containers, most_values = (2 * n // 3 for n in (keys, containers, values))
+    mixed = [pairs(range(start, start + 3)) for start in range(0, most_keys - 3, 3)]
+    mixed += ["[]"] * (most_containers - len(mixed) - 10)
+    mixed += ["9" * 40] * (most_values - 2 * most_keys // 3 - len(mixed))
+    yield "all limits together", request(array(mixed))
     busy = array(f'"{number:04x},,,,,,"' for number in range(150_000))
     strings = array(f'"{number:04x}"' for number in range(values - 150_000))
     yield "strings full of commas", request(array([busy, strings]))

@@ -30,6 +30,11 @@ def of_length(text: str) -> bytes:
         pytest.param(of_length("["), "100,000 arrays and objects", id="open brackets"),
         pytest.param(b"[" + b"0," * 200_001 + b"0]", "200,000 values", id="values"),
         pytest.param(b"{" + b'"a":0,' * 100_001 + b'"b":0}', "100,000 keys", id="keys"),
+        pytest.param(
+            b"[" + b"[]," * 40_000 + b'{"a":0},' * 55_000 + b"0," * 90_000 + b"0]",
+            "together",
+            id="all of them",
+        ),
         pytest.param(b"[" + b"9" * LARGE_BYTES + b"]", "a number with", id="digits"),
         pytest.param(of_length('",,",'), "200,000 strings", id="strings of commas"),
     ],
@@ -75,6 +80,7 @@ def test_only_what_is_outside_of_strings_counts(values: list[object], chunk: int
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "_CHUNK", chunk)
+        patch.setattr(limits, "MAX_SHARES", 3)
         assert limits._count_outside_strings(message, counted) is None
         for place, count in enumerate(counted):
             if count:
