@@ -1,7 +1,7 @@
 """The hub as an MCP server, on the official SDK's low-level server, for both protocol eras.
 
-Importing this imports the SDK, which takes most of a second: only mcp_lazy.py does, when the
-first client is there. Knows nothing of sockets; mcp_http.py and mcp_stdio.py do.
+Importing this imports the SDK, which takes most of a second: only on_demand.py does, when the
+first client is there. Knows nothing of sockets; http.py and stdio.py do.
 """
 
 import asyncio

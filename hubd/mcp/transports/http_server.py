@@ -1,6 +1,6 @@
 """HTTP/1.1 on a listening socket: uvicorn's protocol, with the limits that it lacks.
 
-Knows nothing of MCP. Importing this imports uvicorn: only mcp_http.py does, when somebody knocks.
+Knows nothing of MCP. Importing this imports uvicorn: only http.py does, at the first request.
 uvicorn's own server is not used: it wakes up ten times a second for ever, handles signals, and
 ends requests by cancelling them, with a stack trace in the log for each.
 """

@@ -145,7 +145,7 @@ async def view(hub: Hub, chat: DrivenChat, lines: Sequence[Any] = ()) -> str:
 
 
 async def finish(chat: DrivenChat, exit_status: int) -> None:
-    """The program has ended, and so does the chat, as run.py would have it."""
+    """The program has ended, and so does the chat, as chat.py would have it."""
     await chat.take(chat.accumulator.end(exit_status))
     result = chat.recording.mirror.result
     failed = result is None or result.is_error

@@ -51,7 +51,7 @@ class ChildProcess:
     """Runs a command with JSON lines on both pipes, for as long as the block runs.
 
     Leaving the block ends the child and everything that it started, whatever happens, within
-    the sum of the bounds here and in family.py. Also when the child ends by itself, what it
+    the sum of the bounds here and in process_tree.py. Also when the child ends by itself, what it
     leaves is ended. Enter it in a thread that lives as long as hubd: the system takes the end of
     that thread for the end of hubd.
 
