@@ -1,4 +1,4 @@
-"""Where `hubd` and `python -m hubd` begin: a Ctrl-C at any moment ends them without a trace."""
+"""The start of `hubd` and `python -m hubd`. Ctrl-C ends them without a traceback."""
 
 import sys
 
@@ -6,9 +6,9 @@ INTERRUPTED = 130
 
 
 def main() -> int:
-    """Run one command; returns the exit status."""
+    """Run one command and return the exit status."""
     try:
-        # In here, because importing is most of what a short command does.
+        # Imported here, because a short command spends most of its time on imports.
         from hubd import cli
 
         return cli.main()

@@ -1,7 +1,7 @@
-"""The `hubd` command. Reads the command line and prints; the work is done elsewhere.
+"""The `hubd` command: parse the command line, call the function of the command, print.
 
-Standard library only until a command needs more: `hubd run` is on the way of every start.
-Data goes to stdout, everything else to stderr.
+Imports only the standard library until a command needs more, because `hubd run` must start
+quickly. Data goes to stdout, messages go to stderr.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from hubd import __version__
 from hubd.config import (
@@ -29,42 +29,45 @@ from hubd.config import (
 from hubd.errors import HubError, InvalidParams
 from hubd.wire.paths import HUB_NAME, Paths
 
+if TYPE_CHECKING:
+    from hubd.wire.checks import Finding
+
 NOT_RUNNING: Final = 3
 FAILED: Final = 1
-# How often `logs -f` looks for new lines.
+# Seconds between two reads of `logs --follow`.
 FOLLOW_SECONDS: Final = 0.2
 
 EXIT_STATUS: Final = """exit status:
-  0 done   1 failed   2 usage   3 not running or not found   4 not allowed
-  5 no daemon or unavailable   6 timeout   7 already running or in the way   9 newer database
+  0 success   1 failure   2 usage error   3 not running or not found   4 not permitted
+  5 daemon unavailable   6 timeout   7 conflict or already running   9 newer database
   130 interrupted
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status."""
+    """Run one command and return the exit status."""
     arguments = _parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
     try:
         status: int = arguments.command(arguments)
         sys.stdout.flush()
     except HubError as error:
-        _say(f"hubd: {error.message}")
+        _message(f"hubd: {error.message}")
         if error.suggestion:
-            _say(f"      {error.suggestion}")
+            _message(f"      {error.suggestion}")
         status = error.exit_code
     except BrokenPipeError:
-        # The reader of our output has closed it.
+        # The reader of the output has closed the pipe.
         status = 0
     except OSError as error:
         _discard_unwritable()
-        _say(f"hubd: the output cannot be written: {error.strerror or error}")
+        _message(f"hubd: the output cannot be written: {error.strerror or error}")
         status = FAILED
     _discard_unwritable()
     return status
 
 
 def _discard_unwritable() -> None:
-    """Discard output that has no reader; else the interpreter ends with status 120."""
+    """Discard output without a reader; else the interpreter would exit with status 120."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()
@@ -72,12 +75,12 @@ def _discard_unwritable() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _with_command(given: Sequence[str]) -> list[str]:
-    """The words with `mcp` for `--stdio` in place of a command.
+def _with_command(argv: Sequence[str]) -> list[str]:
+    """Return the arguments with `mcp` in place of `--stdio`.
 
-    That is how servers that speak MCP on stdio are customarily started.
+    Many MCP servers are started with `--stdio`.
     """
-    words = list(given)
+    words = list(argv)
     place = 2 if words[:1] == ["--home"] else int(bool(words) and words[0].startswith("--home="))
     if words[place : place + 1] == ["--stdio"]:
         words[place] = "mcp"
@@ -86,16 +89,16 @@ def _with_command(given: Sequence[str]) -> list[str]:
 
 def _run(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
-    # Next to nothing of what is imported is garbage; the daemon looks for it once it is ready.
+    # Imports create hardly any garbage. The daemon turns collection on when it is ready.
     gc.disable()
-    # Before anything that describes itself is imported.
-    from hubd.activation.schema_cache import DESCRIBED
+    # The cache must be open before the first plugin is imported.
+    from hubd.activation.schema_cache import SCHEMA_CACHE
 
-    DESCRIBED.open(Path(settings.paths.data) / "schemas.json")
+    SCHEMA_CACHE.open(Path(settings.paths.data) / "schemas.json")
     from hubd.daemon import run as app
 
     if settings.plugins:
-        # As with `python -m`: plugins may lie in the directory the command was given in.
+        # As with `python -m`, plugins may be in the current directory.
         sys.path.insert(0, str(Path.cwd()))
     app.run(settings, options=_daemon_options(arguments), detached=arguments.detached)
     return 0
@@ -108,24 +111,37 @@ def _mcp(arguments: argparse.Namespace) -> int:
     paths = _paths(arguments)
     tools = _mcp_tools(arguments)
     session_token = os.environ.pop(bridge.SESSION_VARIABLE, None)
-    # Both are about this client only; a daemon that is started here serves others too.
+    # Both are for this client only. A daemon that is started here serves other clients too.
     os.environ.pop("HUBD_MCP_TOOLS", None)
     launch.start(paths, _home_option(arguments))
     return bridge.run(paths, tools, session_token)
 
 
+def _dev(arguments: argparse.Namespace) -> int:
+    from hubd.daemon.dev import develop
+
+    _settings(arguments)  # Report a mistake here and not in the child.
+    # The default ports are for the hub of the user.
+    for name in ("port", "mcp_port"):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, 0)
+    home = getattr(arguments, "home", None)
+    options = _daemon_options(arguments)
+    return develop(arguments.target, home, options, _message, reload=arguments.reload)
+
+
 def _start(arguments: argparse.Namespace) -> int:
     from hubd.daemon import control as launch
 
-    _settings(arguments)  # a mistake is found here rather than in the child
+    _settings(arguments)  # Report a mistake here and not in the child.
     paths = _paths(arguments)
     fresh = launch.start(paths, [*_home_option(arguments), *_daemon_options(arguments)])
     state = launch.status(paths)
     verb = "started" if fresh else "already running"
-    _say(f"hubd: {verb} (pid {state['pid']}), {state['ws_url']} and {state['mcp_url']}")
+    _message(f"hubd: {verb} (pid {state['pid']}), {state['ws_url']} and {state['mcp_url']}")
     if arguments.no_auth and fresh:
-        _say("hubd: --no-auth: everybody on this machine can use this hub over TCP")
-    _say_failures(state)
+        _message("hubd: --no-auth: all local users can use this hub over TCP")
+    _print_failures(state)
     return 0
 
 
@@ -133,7 +149,7 @@ def _stop(arguments: argparse.Namespace) -> int:
     from hubd.daemon import control as launch
 
     stopped = launch.stop(_paths(arguments), force=arguments.force)
-    _say("hubd: stopped" if stopped else "hubd: was not running")
+    _message("hubd: stopped" if stopped else "hubd: was not running")
     return 0
 
 
@@ -143,17 +159,17 @@ def _restart(arguments: argparse.Namespace) -> int:
     paths = _paths(arguments)
     launch.restart(paths, _home_option(arguments), _daemon_options(arguments))
     state = launch.status(paths)
-    _say(f"hubd: restarted (pid {state['pid']})")
-    _say_failures(state)
+    _message(f"hubd: restarted (pid {state['pid']})")
+    _print_failures(state)
     return 0
 
 
-def _say_failures(state: dict[str, Any]) -> None:
-    """Name the plugins that do not work."""
+def _print_failures(state: dict[str, Any]) -> None:
+    """Print the plugins that failed to load."""
     for failed in state["failed_plugins"]:
-        _say(f"hubd: the plugin {failed['plugin']} failed: {failed['reason']}")
+        _message(f"hubd: the plugin {failed['plugin']} failed: {failed['reason']}")
     if state["failed_plugins"]:
-        _say("      See: hubd logs")
+        _message("      See: hubd logs")
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -177,7 +193,7 @@ def _logs(arguments: argparse.Namespace) -> int:
     path = Path(_paths(arguments).log)
     show: Callable[[str], str] = str if arguments.json else readable
     if not path.exists():
-        _say(f"hubd: there is no log at {path} yet")
+        _message(f"hubd: no log at {path} yet; the first start creates it")
         return NOT_RUNNING
     log: TextIO = path.open(encoding="utf-8", errors="replace")
     try:
@@ -191,13 +207,13 @@ def _logs(arguments: argparse.Namespace) -> int:
 
 
 def _follow(log: TextIO, path: Path, show: Callable[[str], str]) -> TextIO:
-    """Print what came since, and go on with the new file when the old one was rotated away."""
+    """Print new lines; return the log, or its successor after a rotation."""
     for line in log:
         _print(show(line.rstrip("\n")))
     sys.stdout.flush()
     time.sleep(FOLLOW_SECONDS)
     if path.exists() and path.stat().st_ino != os.fstat(log.fileno()).st_ino:
-        for line in log:  # what came between the last look and the rotation
+        for line in log:  # The lines between the last read and the rotation.
             _print(show(line.rstrip("\n")))
         log.close()
         return path.open(encoding="utf-8", errors="replace")
@@ -219,14 +235,15 @@ def _check(arguments: argparse.Namespace) -> int:
     return _report(findings, arguments)
 
 
-def _report(findings: Sequence[object], arguments: argparse.Namespace) -> int:
-    rows = [vars(finding) for finding in findings]
+def _report(findings: "Sequence[Finding]", arguments: argparse.Namespace) -> int:
+    from hubd.wire.checks import as_lines, as_rows
+
     if arguments.json:
-        _print(json.dumps(rows))
+        _print(json.dumps(as_rows(findings)))
     else:
-        for row in rows:
-            _print(f"{'ok  ' if row['ok'] else 'FAIL'} {row['what']}: {row['detail']}")
-    return 0 if all(row["ok"] for row in rows) else FAILED
+        for line in as_lines(findings):
+            _print(line)
+    return 0 if all(finding.ok for finding in findings) else FAILED
 
 
 def _backup(arguments: argparse.Namespace) -> int:
@@ -236,7 +253,7 @@ def _backup(arguments: argparse.Namespace) -> int:
     source, target = Path(_paths(arguments).database), Path(arguments.file)
     with Progress("backup") as progress:
         size = backup(source, target, force=arguments.force, report=progress.report)
-    _say(f"hubd: wrote {arguments.file} ({size:,} bytes)")
+    _message(f"hubd: wrote {arguments.file} ({size:,} bytes)")
     return 0
 
 
@@ -244,11 +261,11 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     level = text_setting(arguments.log_level, "HUBD_LOG_LEVEL", "info").lower()
     if level not in LEVELS:
         raise InvalidParams(
-            f"the log level {level!r} is not one of {', '.join(LEVELS)}", suggestion=SEE_HELP
+            f"log level {level!r} is not one of {', '.join(LEVELS)}", suggestion=SEE_HELP
         )
     name = text_setting(arguments.name, "HUBD_NAME", HUB_NAME)
     if not name.replace("-", "_").isidentifier() or not name.isascii():
-        raise InvalidParams(f"the name {name!r} must be one word", suggestion=SEE_HELP)
+        raise InvalidParams(f"hub name {name!r} must be one word", suggestion=SEE_HELP)
     return Settings(
         paths=_paths(arguments),
         port=port_setting(arguments.port, "HUBD_PORT"),
@@ -264,13 +281,13 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 
 def _mcp_tools(arguments: argparse.Namespace) -> str | None:
-    """The namespaces MCP clients see; None for all.
+    """Return the namespaces that MCP clients see; None for all.
 
-    An option that names none is a choice, since what it is made of may be empty by mistake; an
-    empty variable is none.
+    An empty option selects no namespaces: it may come from an empty shell variable. An empty
+    environment variable counts as unset.
     """
-    given: str | None = arguments.mcp_tools
-    return given if given is not None else os.environ.get("HUBD_MCP_TOOLS") or None
+    names: str | None = arguments.mcp_tools
+    return names if names is not None else os.environ.get("HUBD_MCP_TOOLS") or None
 
 
 def _paths(arguments: argparse.Namespace) -> Paths:
@@ -283,7 +300,7 @@ def _home_option(arguments: argparse.Namespace) -> list[str]:
 
 
 def _daemon_options(arguments: argparse.Namespace) -> list[str]:
-    """The options, besides its home, of a daemon that runs as this one was asked to."""
+    """Return the command line of a daemon with these options, without its home."""
     options: list[str] = []
     for name in ("port", "mcp_port", "mcp_tools", "max_message_mib", "name", "log_level"):
         value = getattr(arguments, name)
@@ -296,73 +313,83 @@ def _daemon_options(arguments: argparse.Namespace) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    anywhere = argparse.ArgumentParser(add_help=False)
-    anywhere.add_argument(
+    home = argparse.ArgumentParser(add_help=False)
+    home.add_argument(
         "--home",
         metavar="DIR",
-        default=argparse.SUPPRESS,  # so that the option before the command is not forgotten
-        help="where everything lives (default: $HUBD_HOME, else the XDG directories)",
+        default=argparse.SUPPRESS,  # Keeps the value of an option before the command.
+        help="directory for all files of the hub (default: $HUBD_HOME, else the XDG directories)",
     )
     daemon = argparse.ArgumentParser(add_help=False)
-    meanings = {option.split()[0]: meaning for option, _, _, meaning in SETTINGS}
-    daemon.add_argument("--port", type=int, metavar="N", help=meanings["--port"])
-    daemon.add_argument("--mcp-port", type=int, metavar="N", help=meanings["--mcp-port"])
-    daemon.add_argument("--mcp-tools", metavar="NAMES", help=meanings["--mcp-tools"])
+    texts = {option.split()[0]: text for option, _, _, text in SETTINGS}
+    daemon.add_argument("--port", type=int, metavar="N", help=texts["--port"])
+    daemon.add_argument("--mcp-port", type=int, metavar="N", help=texts["--mcp-port"])
+    daemon.add_argument("--mcp-tools", metavar="NAMES", help=texts["--mcp-tools"])
+    daemon.add_argument("--max-message-mib", type=int, metavar="N", help=texts["--max-message-mib"])
+    daemon.add_argument("--name", metavar="NAME", help=texts["--name"])
+    daemon.add_argument("--log-level", choices=LEVELS, help=texts["--log-level"])
     daemon.add_argument(
-        "--max-message-mib", type=int, metavar="N", help=meanings["--max-message-mib"]
-    )
-    daemon.add_argument("--name", metavar="NAME", help=meanings["--name"])
-    daemon.add_argument("--log-level", choices=LEVELS, help=meanings["--log-level"])
-    daemon.add_argument(
-        "--plugin", action="append", default=[], metavar="MODULE:CLASS", help=meanings["--plugin"]
+        "--plugin", action="append", default=[], metavar="MODULE:CLASS", help=texts["--plugin"]
     )
     daemon.add_argument(
         "--allow-origin",
         action="append",
         default=[],
         metavar="ORIGIN",
-        help=meanings["--allow-origin"],
+        help=texts["--allow-origin"],
     )
-    daemon.add_argument("--no-auth", action="store_true", help=meanings["--no-auth"])
+    daemon.add_argument("--no-auth", action="store_true", help=texts["--no-auth"])
 
     parser = argparse.ArgumentParser(
         prog="hubd",
-        description="The local hub for coding agents.",
-        parents=[anywhere],
-        epilog=f"`hubd --stdio` is `hubd mcp`.\n\n{EXIT_STATUS}",
+        description="Run and control the local hub for coding agents.",
+        parents=[home],
+        epilog=f"`hubd --stdio` is short for `hubd mcp`.\n\n{EXIT_STATUS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"hubd {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def add(
-        name: str, command: Callable[[argparse.Namespace], int], meaning: str, *more: object
+        name: str, command: Callable[[argparse.Namespace], int], description: str, *more: object
     ) -> argparse.ArgumentParser:
         added = commands.add_parser(
             name,
-            help=meaning,
-            description=meaning,
-            parents=[anywhere, *more],  # type: ignore[list-item]
+            help=description,
+            description=description,
+            parents=[home, *more],  # type: ignore[list-item]
         )
         added.set_defaults(command=command)
         return added
 
     run = add("run", _run, "Run the daemon in the foreground", daemon)
     run.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
+    dev = add("dev", _dev, "Run a hub with a plugin under development, until Ctrl-C", daemon)
+    dev.add_argument("target", metavar="MODULE:CLASS", help="the plugin")
+    dev.add_argument("--reload", action="store_true", help="restart when the plugin's files change")
     add("start", _start, "Start the daemon and return when it answers", daemon)
     stop = add("stop", _stop, "Stop the daemon")
-    stop.add_argument("--force", action="store_true", help="kill it")
-    add("restart", _restart, "Stop it and start it again, with the same options if none", daemon)
-    mcp = add("mcp", _mcp, "Speak MCP on stdin and stdout; starts the daemon if none runs")
-    mcp.add_argument("--mcp-tools", metavar="NAMES", help=meanings["--mcp-tools"])
-    status = add("status", _status, "Show whether and where it runs (status 3: it does not)")
+    stop.add_argument("--force", action="store_true", help="kill the process")
+    add(
+        "restart",
+        _restart,
+        "Restart the daemon, by default with the same options",
+        daemon,
+    )
+    mcp = add("mcp", _mcp, "Serve MCP on stdin and stdout; start the daemon if necessary")
+    mcp.add_argument("--mcp-tools", metavar="NAMES", help=texts["--mcp-tools"])
+    status = add(
+        "status",
+        _status,
+        "Show the daemon's state and addresses (exit status 3: stopped)",
+    )
     logs = add("logs", _logs, "Show the daemon's log")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
-    logs.add_argument("-n", "--lines", type=_count, default=50, help="how many old lines (50)")
-    doctor = add("doctor", _doctor, "Look whether everything is there that the daemon needs")
-    backup = add("backup", _backup, "Copy the database, also while the daemon runs")
+    logs.add_argument("-f", "--follow", action="store_true", help="print new lines as they appear")
+    logs.add_argument("-n", "--lines", type=_count, default=50, help="number of lines (50)")
+    doctor = add("doctor", _doctor, "Check the installation, the database and the running daemon")
+    backup = add("backup", _backup, "Copy the database, even while the daemon runs")
     backup.add_argument("file", metavar="FILE")
-    backup.add_argument("--force", action="store_true", help="replace FILE")
+    backup.add_argument("--force", action="store_true", help="replace an existing FILE")
     check = add("check", _check, "Check the database: integrity, foreign keys, migrations")
     for reader in (status, logs, doctor, check):
         reader.add_argument("--json", action="store_true", help="print JSON")
@@ -379,13 +406,13 @@ def _print(line: str) -> None:
     sys.stdout.write(_safe(line, sys.stdout) + "\n")
 
 
-def _say(line: str) -> None:
-    with suppress(BrokenPipeError):  # the exit status still tells the result
+def _message(line: str) -> None:
+    with suppress(BrokenPipeError):  # The exit status still reports the result.
         sys.stderr.write(_safe(line, sys.stderr) + "\n")
 
 
 def _safe(line: str, stream: TextIO) -> str:
-    """Return a line without characters that a terminal obeys or hides, if it goes to one."""
+    """Return a line; for a terminal, without control and invisible characters."""
     if not stream.isatty():
         return line
     from hubd.wire.terminal import clean

@@ -1,4 +1,4 @@
-"""Every setting of the daemon: its option, its environment variable and its default."""
+"""The settings of the daemon: options, environment variables, defaults, configuration file."""
 
 import os
 from dataclasses import dataclass, field
@@ -11,42 +11,47 @@ from hubd.wire.paths import HUB_NAME, MCP_PORT, WS_PORT, Paths
 
 SEE_HELP: Final = "See: hubd run --help"
 
-# The largest value of `max_message_mib`. A message is kept in memory several times.
+# The largest `max_message_mib`. The daemon keeps several copies of a message in memory.
 LARGEST_MESSAGE_MIB: Final = 1024
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
-# Option, variable, default and meaning, for --help and the README.
+# Option, variable, default and description, for `--help` and the documentation.
 SETTINGS: Final[tuple[tuple[str, str, str, str], ...]] = (
-    ("--home DIR", "HUBD_HOME", "XDG directories", "one directory for everything"),
-    ("--port N", "HUBD_PORT", str(WS_PORT), "TCP port of the WebSocket; 0 takes a free one"),
-    ("--mcp-port N", "HUBD_MCP_PORT", str(MCP_PORT), "TCP port of MCP; 0 takes a free one"),
-    ("--mcp-tools NAMES", "HUBD_MCP_TOOLS", "all", "the namespaces MCP clients see, by commas"),
+    ("--home DIR", "HUBD_HOME", "XDG directories", "directory for all files of the hub"),
+    ("--port N", "HUBD_PORT", str(WS_PORT), "TCP port of the WebSocket; 0 for any free port"),
+    ("--mcp-port N", "HUBD_MCP_PORT", str(MCP_PORT), "TCP port of MCP; 0 for any free port"),
+    (
+        "--mcp-tools NAMES",
+        "HUBD_MCP_TOOLS",
+        "all",
+        "comma-separated namespaces for MCP clients",
+    ),
     (
         "--max-message-mib N",
         "HUBD_MAX_MESSAGE_MIB",
         str(MAX_MESSAGE_MIB),
         "size limit of one request in MiB, 1 to 1024",
     ),
-    ("--name NAME", "HUBD_NAME", HUB_NAME, "what the hub calls itself on the wire"),
+    ("--name NAME", "HUBD_NAME", HUB_NAME, "name of the hub, the first part of its own methods"),
     ("--log-level LEVEL", "HUBD_LOG_LEVEL", "info", "debug, info, warning or error"),
-    ("--plugin MODULE:CLASS", "", "none", "a plugin to load; repeatable"),
-    ("--allow-origin ORIGIN", "", "none", "a web page that may connect; repeatable"),
-    ("--no-auth", "", "off", "let everybody on this machine in over TCP, without the token"),
+    ("--plugin MODULE:CLASS", "", "none", "plugin to load; repeatable"),
+    ("--allow-origin ORIGIN", "", "none", "origin of a web page that may connect; repeatable"),
+    ("--no-auth", "", "off", "let all local users connect over TCP, without the token"),
 )
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How one daemon runs."""
+    """The settings of one daemon."""
 
     paths: Paths
-    # None: the default port if it is free, else any.
+    # None for the default port if it is free, else any other.
     port: int | None = None
     mcp_port: int | None = None
-    # None: all of them.
+    # None for all namespaces.
     mcp_tools: str | None = None
-    # None: the configuration file decides, else the default.
+    # None for the value in the configuration file, or the default.
     max_message_mib: int | None = None
     name: str = HUB_NAME
     log_level: str = "info"
@@ -56,38 +61,40 @@ class Settings:
 
 
 def read_file(path: str) -> dict[str, Any]:
-    """Return the configuration file, if there is one: a section for each plugin, by its path.
+    """Return the sections of the configuration file, one for each plugin; empty without a file.
 
     Raises:
-        InvalidParams: It is not TOML, cannot be read, or has settings outside of a section.
+        InvalidParams: The file is not readable or not TOML, or a setting is outside of a section.
     """
     file = Path(path)
     if not file.exists():
         return {}
-    import tomllib  # seldom needed, and on the way of every start
+    import tomllib  # Rarely needed, and it would delay every start.
 
     try:
         sections = tomllib.loads(file.read_text())
     except RecursionError:
         raise InvalidParams(
-            f"{path} cannot be used: it is nested too deeply", suggestion="Correct it"
+            f"{path} is nested too deeply", suggestion="Correct this file"
         ) from None
     except (OSError, ValueError) as error:
-        raise InvalidParams(f"{path} cannot be used: {error}", suggestion="Correct it") from error
+        raise InvalidParams(
+            f"{path} cannot be read: {error}", suggestion="Correct this file"
+        ) from error
     for name, section in sections.items():
         if not isinstance(section, dict):
             raise InvalidParams(
-                f"{path} cannot be used: {name!r} is not a section",
+                f"{path}: {name!r} is not a section",
                 suggestion=f"Write [{name}], and the settings of {name} on the lines below it",
             )
     return sections
 
 
 def port_setting(given: int | None, variable: str) -> int | None:
-    """A port from its option or its variable.
+    """Return a port from its option or its variable; None if neither is set.
 
     Raises:
-        InvalidParams: It is no port.
+        InvalidParams: The value is not a port.
     """
     text = os.environ.get(variable, "") if given is None else str(given)
     if not text:
@@ -98,7 +105,7 @@ def port_setting(given: int | None, variable: str) -> int | None:
 
 
 def size_setting(given: int | None, variable: str) -> int | None:
-    """A size in MiB from its option or its variable; None if neither is given.
+    """Return a size in MiB from its option or its variable; None if neither is set.
 
     Raises:
         InvalidParams: The value is out of range.
@@ -115,5 +122,5 @@ def size_setting(given: int | None, variable: str) -> int | None:
 
 
 def text_setting(given: str | None, variable: str, default: str) -> str:
-    """A text from its option, its variable or the default."""
+    """Return a text from its option, its variable or the default."""
     return given or os.environ.get(variable) or default

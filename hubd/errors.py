@@ -1,7 +1,7 @@
-"""Every error of the hub and its wire code.
+"""The errors of the hub, with their codes on the wire.
 
-Inside, an error is an exception; outside, it is guidance, an error item and done. The mapping
-is in plexus/dispatch.py and nowhere else. Match on the class or on `code`, never on the text.
+Inside the hub an error is an exception. A client receives guidance, an error item and `done`;
+only `plexus/dispatch.py` converts one to the other. Match the class or `code`, never the text.
 
     HubError
     ├── InvalidMethod           invalid_method
@@ -16,8 +16,8 @@ is in plexus/dispatch.py and nowhere else. Match on the class or on `code`, neve
     ├── PermissionDenied        permission_denied
     ├── Unauthenticated         unauthenticated
     ├── Unavailable             unavailable
-    │   ├── DatabaseUnusable    the file is corrupt, not ours, or its disk is full
-    │   └── StartupFailed       the daemon cannot run here
+    │   ├── DatabaseUnusable    the file is corrupt or foreign, or its disk is full
+    │   └── StartupFailed       the daemon cannot start
     ├── Overloaded              overloaded
     ├── Timeout                 timeout
     ├── Conflict                conflict
@@ -30,23 +30,24 @@ is in plexus/dispatch.py and nowhere else. Match on the class or on `code`, neve
     └── Internal                internal
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from hubd.wire.item import EXIT_CODES
+from hubd.wire.text import shorten
 
 
 class HubError(Exception):
-    """What a caller gets to see: one sentence, a code, and what to do about it."""
+    """An error for the caller: a message, a code and a suggestion."""
 
     code: ClassVar[str] = "internal"
-    # Trying the same again later may work.
+    # Whether the same call may succeed later.
     recoverable: ClassVar[bool] = False
-    # The suggestion when the raiser has none.
-    advice: ClassVar[str] = "Look at the daemon's log: hubd logs"
-    # The method of a nested call that ended with this error; empty if no nested call did.
+    # The default suggestion.
+    advice: ClassVar[str] = "Read the daemon's log: hubd logs"
+    # The method of the nested call that failed; empty if the call itself failed.
     nested_in: str = ""
-    # The log has this error already.
+    # Whether the log has this error already.
     logged: bool = False
 
     def __init__(
@@ -59,7 +60,7 @@ class HubError(Exception):
 
     @property
     def points_to_log(self) -> bool:
-        """Whether the suggestion sends the reader to the log, which then must have the error."""
+        """Whether the suggestion names the log, which then must contain the error."""
         return self.suggestion in (HubError.advice, ExecutionError.advice)
 
     @property
@@ -69,100 +70,100 @@ class HubError(Exception):
 
 
 class InvalidMethod(HubError):
-    """The method path is not a path."""
+    """The text is not a method path."""
 
     code = "invalid_method"
-    advice = "A method is called as namespace.method, for example echo.once"
+    advice = "Write namespace.method, for example echo.once"
 
 
 class InvalidParams(HubError):
-    """The params do not fit the method's schema."""
+    """The params do not match the method's schema."""
 
     code = "invalid_params"
-    advice = "Ask the namespace's schema for the parameters of this method"
+    advice = "The schema of the namespace lists the parameters of this method"
 
 
 class HandleInvalid(HubError):
-    """The text is not a handle, or its meta values do not fit its type."""
+    """The text is not a handle, or its meta values do not match its type."""
 
     code = "handle_invalid"
-    advice = "A handle is plugin@version::method[:meta]…, with '%' and ':' in a value escaped"
+    advice = "Write plugin@version::method[:meta]…; escape '%' and ':' in a value"
 
 
 class Ambiguous(HubError):
-    """A prefix or name fits more than one thing."""
+    """A name, or a part of an id, matches several rows."""
 
     code = "ambiguous"
-    advice = "Give more of the id"
+    advice = "Give more digits of the id"
 
 
 class ActivationNotFound(HubError):
-    """No such namespace."""
+    """The hub has no such namespace."""
 
     code = "activation_not_found"
-    advice = "The hub's method 'activations' lists what there is"
+    advice = "The hub's method 'activations' lists the namespaces"
 
 
 class MethodNotFound(HubError):
     """The namespace has no such method."""
 
     code = "method_not_found"
-    advice = "Ask the namespace's schema for its methods"
+    advice = "The schema of the namespace lists its methods"
 
 
 class NotFound(HubError):
-    """What was asked for does not exist. Raised by a resolver it is `handle_target_missing`."""
+    """The object does not exist. If a resolver raises it, it becomes `handle_target_missing`."""
 
     code = "not_found"
     advice = "Check the name or id"
 
 
 class HandleTargetMissing(HubError):
-    """The handle is fine, but what it pointed at is gone."""
+    """The handle is valid, but its data was removed."""
 
     code = "handle_target_missing"
-    advice = "The data behind this handle was removed; get a new handle"
+    advice = "The data of this handle was removed; get a new handle"
 
 
 class CursorExpired(HubError):
-    """The position was removed by retention."""
+    """Retention removed the position."""
 
     code = "cursor_expired"
-    advice = "Start again from the oldest event that is left"
+    advice = "Start again from the oldest remaining event"
 
 
 class PermissionDenied(HubError):
     """The caller may not do this."""
 
     code = "permission_denied"
-    advice = "Ask somebody who may, or use another token"
+    advice = "Use a token or a connection that has this permission"
 
 
 class Unauthenticated(HubError):
-    """The caller did not say who it is."""
+    """The caller sent no valid token."""
 
     code = "unauthenticated"
     advice = "Send the token of the token file as 'Authorization: Bearer …'"
 
 
 class Unavailable(HubError):
-    """Something that the call needs is not there right now."""
+    """A resource that the call needs is not available now."""
 
     code = "unavailable"
     recoverable = True
-    advice = "Try again later; hubd doctor shows what is missing"
+    advice = "Try again later, or find the cause with: hubd doctor"
 
 
 class DatabaseUnusable(Unavailable):
-    """The database file cannot be used: corrupt, not ours, or out of space."""
+    """The database file is corrupt or foreign, or its disk is full."""
 
-    advice = "Look at the file with hubd check"
+    advice = "Check the file: hubd check"
 
 
 class StartupFailed(Unavailable):
-    """The daemon cannot run here. `status`: what the process that tried has exited with."""
+    """The daemon cannot start. `status` is the exit status of its process, if it had one."""
 
-    advice = "hubd doctor shows what is wrong"
+    advice = "Find the cause with: hubd doctor"
 
     def __init__(self, message: str, *, status: int | None = None, **details: Any) -> None:
         super().__init__(message, **details)
@@ -170,7 +171,7 @@ class StartupFailed(Unavailable):
 
     @property
     def exit_code(self) -> int:
-        """That of the process, where there was one."""
+        """The exit status of the process, if it had one."""
         return self._status or super().exit_code
 
 
@@ -183,7 +184,7 @@ class Overloaded(HubError):
 
 
 class Timeout(HubError):
-    """Something took longer than it may."""
+    """An operation exceeded its time limit."""
 
     code = "timeout"
     recoverable = True
@@ -191,10 +192,10 @@ class Timeout(HubError):
 
 
 class Conflict(HubError):
-    """The state has changed, or somebody else was first."""
+    """The current state does not allow this change."""
 
     code = "conflict"
-    advice = "Look at the current state and decide again"
+    advice = "Read the current state, then try again"
 
 
 class AlreadyRunning(Conflict):
@@ -204,10 +205,10 @@ class AlreadyRunning(Conflict):
 
 
 class VersionUnsupported(HubError):
-    """Another major version made this."""
+    """Another major version created this."""
 
     code = "version_unsupported"
-    advice = "Use the version that made it"
+    advice = "Use the version that created it"
 
 
 class DatabaseNewer(VersionUnsupported):
@@ -227,11 +228,11 @@ class ExecutionError(HubError):
     """The method ran and failed."""
 
     code = "execution_error"
-    advice = "The method itself failed; the daemon's log has the details: hubd logs"
+    advice = "The method failed; its details are in the daemon's log: hubd logs"
 
 
 class Cancelled(HubError):
-    """The caller, or the daemon's end, stopped the call."""
+    """The caller cancelled the call, or the daemon stopped."""
 
     code = "cancelled"
     advice = "Call again to start over"
@@ -243,23 +244,35 @@ class Internal(HubError):
     code = "internal"
 
 
-# A reason is one line of a report. Longer ones are in the log.
+# The longest reason in a report. The log has the whole text.
 MAX_REASON: Final = 500
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why something failed, in one line."""
+    """Return the message of an exception, on one line."""
     if isinstance(error, HubError):
         return error.message
     if isinstance(error, BaseExceptionGroup):
-        # The group's own text only counts its members.
+        # The text of the group only counts its members.
         return "; ".join(map(reason_of, error.exceptions))
     reason = " ".join(f"{type(error).__name__}: {error}".split())
-    return reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON - 1]}…"
+    return shorten(reason, MAX_REASON)
+
+
+def from_items(error: Mapping[str, Any], guidance: Mapping[str, Any] | None) -> HubError:
+    """Return the exception for an error item and the guidance item before it."""
+    if guidance is None or guidance.get("error_type") != error["code"]:
+        return by_code(error["code"], error["message"])
+    return by_code(
+        error["code"],
+        error["message"],
+        suggestion=guidance.get("suggestion"),
+        available=guidance.get("available") or (),
+    )
 
 
 def by_code(code: str, message: str, **details: Any) -> HubError:
-    """The error that an error item stands for."""
+    """Return the exception for an error code."""
     return _BY_CODE.get(code, Internal)(message, **details)
 
 

@@ -1,1 +1,1 @@
-"""synapse: the command line that writes itself from the hub's schema."""
+"""The command line of the hub, generated from its schema."""

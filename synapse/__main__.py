@@ -1,4 +1,4 @@
-"""`python -m synapse` is the same program as `synapse`."""
+"""Run `synapse` as `python -m synapse`."""
 
 import sys
 

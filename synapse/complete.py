@@ -1,7 +1,7 @@
-"""Completion, answered from the cached schema: the shell asks by running `synapse` itself.
+"""Shell completion from the cached schema. The shell's script runs `synapse` with its words.
 
-Prints one candidate a line, with a description after a tab. Never starts a daemon, never takes
-long: live values are asked for within a fraction of a second or left out.
+It prints one candidate per line, with a description after a tab. It never starts a daemon, and
+leaves out values of the hub that do not arrive within a fraction of a second.
 """
 
 from __future__ import annotations
@@ -10,34 +10,36 @@ import os
 import sys
 
 from hubd.wire.paths import Paths
-from synapse.cache import cache_path, load
-from synapse.errors import CommandError
-from synapse.invocation import (
+from synapse.argv import (
     BUILT_IN,
     HUB_VARIABLE,
     OPTIONS,
     OUTPUTS,
-    SHORT,
     Invocation,
+    option_at,
     own_options,
+    plain_words,
+    rejoin,
     split,
 )
-from synapse.schemas import Schemas
+from synapse.errors import CommandError
+from synapse.hub.cache import cache_path, load
+from synapse.params.schemas import Schemas, dashed, fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from synapse.cache import Cache
+    from hubd.wire.schema import MethodSchema
+    from synapse.hub.cache import Cache
 
     Candidates = list[tuple[str, str]]
 
 # The shell's script sets this; the arguments are then the words typed so far.
 VARIABLE = "_SYNAPSE_COMPLETE"
-# The whole line, from a shell that cuts words in pieces.
+# The whole line, from a shell that cuts words.
 LINE_VARIABLE = "_SYNAPSE_LINE"
-# Where it cuts.
+# The characters at which it cuts.
 CUTS = "=:@"
+# The time that the hub has to list values.
 LIVE_SECONDS = 0.15
 
 # The commands under `self`, and their flags.
@@ -55,184 +57,161 @@ def answer(words: list[str]) -> int:
     """Print the candidates for the last word."""
     words = words or [""]
     line = os.environ.get(LINE_VARIABLE, "")
-    *before, current = _rejoined(words, line) if line else words
-    # A shell that cuts words replaces only what follows the last cut.
-    kept = 0 if line and not words[-1].strip(CUTS) else len(words[-1])
-    done = len(current) - kept
+    *before, current = rejoin(words, line) if line else words
+    # A shell that cuts words replaces only the text after the last cut.
+    replaced = 0 if line and not words[-1].strip(CUTS) else len(words[-1])
+    kept = len(current) - replaced
     flag, equals, value = current.partition("=")
     if equals and flag.startswith("--"):
-        found = [(f"{flag}={name}", text) for name, text in _after([*before, flag], value)]
+        candidates = [(f"{flag}={name}", text) for name, text in _after([*before, flag], value)]
     else:
-        found = _after(before, current)
+        candidates = _after(before, current)
     lines = [
-        f"{name[done:]}\t{_printable(text)}\n"
-        for name, text in found
-        # One candidate a line: what would break the list, or be obeyed by a terminal, is left out.
-        if name.replace("_", "-").startswith(current.replace("_", "-")) and name.isprintable()
+        f"{name[kept:]}\t{_printable(text)}\n"
+        for name, text in candidates
+        # A candidate with control characters would break the list or reach the terminal.
+        if dashed(name).startswith(dashed(current)) and name.isprintable()
     ]
     sys.stdout.write("".join(lines))
     return 0
 
 
 def _printable(text: str) -> str:
-    """Return a description without characters that a terminal obeys or hides."""
+    """Return a description without control characters."""
     return text if text.isprintable() else "".join(filter(str.isprintable, text))
 
 
-def _rejoined(words: list[str], line: str) -> list[str]:
-    """The words as the user typed them: those with nothing between them on the line are one."""
-    joined: list[str] = []
-    # Behind the command itself.
-    end = len(line) - len(line.lstrip()) + len((line.split() or [""])[0])
-    for word in words:
-        start = line.find(word, end)
-        if joined and start == end and (word or not line[end:]):
-            joined[-1] += word
-        else:
-            joined.append(word)
-        end = max(start, end) + len(word)
-    return joined
-
-
 def _after(before: list[str], current: str) -> Candidates:
-    """What may follow the words that are there."""
-    plain = _without_options(before)
-    if plain[:1] == [BUILT_IN]:
-        return _built_ins(plain)
-    paths = Paths(_home(before))
-    remote = "--hub" in {word.partition("=")[0] for word in before} or HUB_VARIABLE in os.environ
-    cache = load(_remote_cache(before) if remote else cache_path(paths.cache))
+    """Return the candidates that may follow some words."""
+    words = plain_words(before)
+    if words[:1] == [BUILT_IN]:
+        return _built_ins(words)
+    options = own_options(before, strict=False)
+    is_remote = options.flag("--hub") or HUB_VARIABLE in os.environ
+    paths = Paths(options.value("--home"))
+    cache = load(_remote_cache(options) if is_remote else cache_path(paths.cache))
     if cache is None:
-        return _built_ins(plain)
-    return _candidates(before, current, cache, "" if remote else paths.socket)
+        return _built_ins(words)
+    return _candidates(before, current, cache, "" if is_remote else paths.socket)
 
 
-def _remote_cache(before: list[str]) -> str:
-    """Where the schema of a remote hub is remembered; nowhere if the hub is not known."""
-    from synapse.hubs import chosen
+def _remote_cache(options: Invocation) -> str:
+    """Return the cache file of a remote hub; empty if the hub is unknown."""
+    from synapse.hub.hubs import chosen
 
     try:
-        return chosen(own_options(before)).cache_file
+        return chosen(options).cache_file
     except CommandError:
         return ""
 
 
-def _without_options(words: list[str]) -> list[str]:
-    """The words that are neither options of ours nor values of one."""
-    found: list[str] = []
-    position = 0
-    while position < len(words):
-        option = SHORT.get(words[position], words[position])
-        if option.partition("=")[0] not in OPTIONS:
-            found.append(words[position])
-        position += 2 if OPTIONS.get(option) else 1
-    return found
-
-
 def _candidates(before: list[str], current: str, cache: Cache, socket: str) -> Candidates:
     previous = before[-1] if before else ""
-    option = SHORT.get(previous, previous)
+    option, _, _ = option_at([previous], 0)
     if option == "--output":
         return [(name, "") for name in OUTPUTS]
     try:
-        # The flag whose value is being typed has none yet.
-        given = split(before[:-1] if previous.startswith("--") else before, cache)
+        # A flag at the end has no value yet.
+        invocation = split(before[:-1] if previous.startswith("--") else before, cache)
     except CommandError:
         return []
-    if not given.method and OPTIONS.get(option):
+    takes_value = OPTIONS.get(option, False)
+    if not invocation.method and takes_value:
         return []
-    if not given.method:
-        return _options() if current.startswith("-") else _words(given, cache)
-    schema = cache.method(".".join(given.path), given.method)
-    name = _main_name(previous[2:].replace("-", "_"), schema)
+    if not invocation.method:
+        return _options() if current.startswith("-") else _words(invocation, cache)
+    schema = cache.method(invocation.namespace, invocation.method)
+    name = _main_name(fold(previous[2:]), schema)
     properties = schema["params"].get("properties", {})
     if previous.startswith("--") and name in properties:
         values = _values(name, schema, cache, socket)
         if values is not None:
             return values
-    if option in OPTIONS and OPTIONS[option] and name not in properties:
+    if takes_value and name not in properties:
         return []
-    return _flags(schema, before) + _options()
+    given = {*invocation.flags, previous.partition("=")[0]}
+    return _flags(schema, given) + _options()
 
 
-def _words(given: Invocation, cache: Cache) -> Candidates:
-    """The namespaces and methods that may come next."""
-    path = ".".join(given.path)
-    found: Candidates = []
+def _words(invocation: Invocation, cache: Cache) -> Candidates:
+    """Return the namespaces and methods that may come next."""
+    path = invocation.namespace
+    candidates: Candidates = []
     if not path:
-        found = [(cache.root, cache.describe(cache.root)), (BUILT_IN, "synapse itself")]
+        candidates = [(cache.root, cache.describe(cache.root)), (BUILT_IN, "synapse itself")]
     if path != cache.root:
         for name in cache.children(path):
-            found.append((name, cache.describe(f"{path}.{name}" if path else name)))
+            candidates.append((name, cache.describe(f"{path}.{name}" if path else name)))
     if path:
-        found += [(name, cache.describe_method(path, name)) for name in cache.methods(path)]
-    return found
+        candidates += [(name, cache.describe_method(path, name)) for name in cache.methods(path)]
+    return candidates
 
 
-def _flags(schema: dict[str, Any], before: list[str]) -> Candidates:
-    """The parameters that were not given yet."""
-    used = {_main_flag(word.partition("=")[0], schema) for word in before}
-    found: Candidates = []
+def _flags(schema: MethodSchema, given: set[str]) -> Candidates:
+    """Return the flags of the parameters that are not given yet."""
+    used = {_main_flag(flag, schema) for flag in given}
+    candidates: Candidates = []
     for name, entry in schema["params"].get("properties", {}).items():
-        flag = "--" + name.replace("_", "-")
+        flag = f"--{dashed(name)}"
         text = entry.get("description", "").partition("\n")[0]
         kinds = [entry.get("type"), *(part.get("type") for part in entry.get("anyOf", ()))]
         if flag not in used or "array" in kinds:
-            found.append((flag, text))
+            candidates.append((flag, text))
         if "boolean" in kinds and f"--no-{flag[2:]}" not in used:
-            found.append((f"--no-{flag[2:]}", text))
-    return found
+            candidates.append((f"--no-{flag[2:]}", text))
+    return candidates
 
 
-def _main_flag(flag: str, schema: dict[str, Any]) -> str:
-    """The flag as it is offered, whichever way it was written."""
-    return "--" + _main_name(flag[2:].replace("-", "_"), schema).replace("_", "-")
+def _main_flag(flag: str, schema: MethodSchema) -> str:
+    """Return a flag under the main name of its parameter."""
+    return f"--{dashed(_main_name(fold(flag[2:]), schema))}"
 
 
-def _main_name(name: str, schema: dict[str, Any]) -> str:
-    """The name of a parameter that may have been given under another."""
-    for main, others in schema.get("annotations", {}).get("aliases", {}).items():
-        if name in others:
+def _main_name(name: str, schema: MethodSchema) -> str:
+    """Return the main name of a parameter, for an alias."""
+    for main, aliases in schema.get("annotations", {}).get("aliases", {}).items():
+        if name in aliases:
             return str(main)
     return name
 
 
-def _values(name: str, schema: dict[str, Any], cache: Cache, socket: str) -> Candidates | None:
-    """The values of a parameter; None if it takes none, because it is a flag."""
+def _values(name: str, schema: MethodSchema, cache: Cache, socket: str) -> Candidates | None:
+    """Return the values of a parameter; None if it is a switch."""
     root = schema["params"]
     kinds = Schemas(root).variants(root["properties"][name])
     if kinds and all(entry.get("type") in ("boolean", "null") for entry in kinds):
         return None
-    listed = [str(value) for entry in kinds for value in entry.get("enum", ())]
-    listed += [str(entry["const"]) for entry in kinds if "const" in entry]
+    values = [str(value) for entry in kinds for value in entry.get("enum", ())]
+    values += [str(entry["const"]) for entry in kinds if "const" in entry]
     lister = schema.get("annotations", {}).get("completes", {}).get(name)
     if lister and socket:
-        listed += _live(name, lister, cache, socket)
-    return [(value, "") for value in listed]
+        values += _live_values(name, lister, cache, socket)
+    return [(value, "") for value in values]
 
 
-def _live(name: str, method: str, cache: Cache, socket: str) -> list[str]:
-    """The values that the hub lists right now; none if it does not answer at once."""
+def _live_values(name: str, method: str, cache: Cache, socket: str) -> list[str]:
+    """Return the values that the hub lists in time."""
     from time import monotonic
 
+    from hubd.wire.envelope import call_request
     from hubd.wire.values import listed_values
-    from synapse.client import UnixConnection, item_of, request
+    from synapse.hub.client import UnixConnection, item_of
 
-    found: list[str] = []
+    values: list[str] = []
     deadline = monotonic() + LIVE_SECONDS
     try:
         connection = UnixConnection(socket, LIVE_SECONDS)
-        connection.send(request(cache.root, method, "{}"))
+        connection.send(call_request(cache.root, method, "{}"))
         while (left := deadline - monotonic()) > 0:
             connection.set_timeout(left)
             item = item_of(connection.receive())
             if item and item["type"] == "data":
-                found += listed_values(name, item["content"])
+                values += listed_values(name, item["content"])
             elif item and item["type"] in ("done", "error"):
                 break
     except (CommandError, OSError):
-        return found
-    return found
+        return values
+    return values
 
 
 def _options() -> Candidates:
@@ -240,6 +219,7 @@ def _options() -> Candidates:
 
 
 def _built_ins(words: list[str]) -> Candidates:
+    """Return the words and flags of the `self` commands."""
     names: tuple[str, ...] = ()
     if not words:
         return [(BUILT_IN, "synapse itself")]
@@ -252,12 +232,3 @@ def _built_ins(words: list[str]) -> Candidates:
     elif words[0] == BUILT_IN:
         names = tuple(flag for flag in BUILT_INS.get(words[1], ()) if flag not in words)
     return [(name, "") for name in names]
-
-
-def _home(words: list[str]) -> str | None:
-    for position, word in enumerate(words):
-        if word == "--home" and position + 1 < len(words):
-            return words[position + 1]
-        if word.startswith("--home="):
-            return word.removeprefix("--home=")
-    return os.environ.get("HUBD_HOME")

@@ -1,10 +1,13 @@
-"""What can go wrong before, during and after a call, each with its exit status."""
+"""The errors that end a command, each with its exit status."""
 
 from __future__ import annotations
 
+# The most names in a hint.
+MAX_NAMES = 40
+
 
 class CommandError(Exception):
-    """Ends the command: one line for the user, perhaps a hint below it, and the exit status."""
+    """Ends the command with a message, an optional hint below it, and an exit status."""
 
     def __init__(self, message: str, *, hint: str = "", status: int = 1) -> None:
         super().__init__(message)
@@ -14,36 +17,33 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    """The command line is wrong, and nothing was sent."""
+    """The command line is wrong; nothing was sent."""
 
     def __init__(self, message: str, *, hint: str = "", show_usage: bool = False) -> None:
         super().__init__(message, hint=hint, status=2)
-        # Set for a missing parameter: the hint is the usage line of the method.
+        # True for a missing parameter: the hint becomes the method's usage line.
         self.show_usage = show_usage
 
 
 class UnknownCommand(UsageError):
-    """There is no such namespace or method, as far as the cached schema knows."""
+    """The cached schema has no such namespace or method."""
 
     def __init__(self, message: str, *, hint: str = "", namespace: str = "") -> None:
         super().__init__(message, hint=hint)
-        # The word, where a namespace of the hub was expected.
+        # The word in the place of a namespace; empty in the place of a method.
         self.namespace = namespace
 
 
 class NoDaemon(CommandError):
-    """Nobody answers."""
+    """No hub answers."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint, status=5)
 
 
-def did_you_mean(word: str, names: list[str]) -> str:
-    """A sentence with the closest name, or with all of them if there are few, or nothing."""
-    from difflib import get_close_matches
+def suggestion(word: str, names: list[str]) -> str:
+    """Return a hint with the nearest names, else with all names if there are few."""
+    from hubd.wire.text import did_you_mean
 
-    folded = {name.lower().replace("_", "-"): name for name in names}
-    close = get_close_matches(word[:100].lower().replace("_", "-"), folded, n=3, cutoff=0.5)
-    if close:
-        return f"Did you mean {' or '.join(folded[name] for name in close)}?"
-    return f"There is: {', '.join(names)}" if 0 < len(names) <= 40 else ""
+    few = f"There is: {', '.join(names)}" if 0 < len(names) <= MAX_NAMES else ""
+    return did_you_mean(word, names, most=3) or few

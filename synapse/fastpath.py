@@ -1,7 +1,7 @@
-"""The common case in no time: a cached schema, a local hub, one line an event.
+"""The fast path: a cached schema, the local hub, one line per event.
 
-Gives up, by returning None before anything was sent, whenever something is out of the ordinary;
-the full way then does the same with the same parser. Imports nothing that costs.
+It returns None, before anything is sent, for every command that it does not handle. The full
+command then starts over with the same parser. This module imports nothing expensive.
 """
 
 from __future__ import annotations
@@ -9,21 +9,20 @@ from __future__ import annotations
 import os
 import sys
 
+from hubd.wire.client import ClientError, Disconnected, UnixConnection
+from hubd.wire.envelope import call_request, dumps
 from hubd.wire.paths import Paths
-from synapse.cache import cache_path, load
-from synapse.client import UnixConnection, request
-from synapse.context import caller_context, sources
+from synapse.argv import HUB_VARIABLE, own_options, split
 from synapse.errors import CommandError
-from synapse.invocation import HUB_VARIABLE, split
-from synapse.params import parse
-from synapse.plainjson import dumps
+from synapse.hub.cache import cache_path, load
+from synapse.params.parser import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from synapse.cache import Cache
-    from synapse.invocation import Invocation
+    from synapse.argv import Invocation
+    from synapse.hub.cache import Cache
 
-# The options that this way understands.
+# The options that the fast path handles.
 _PLAIN_OPTIONS = {"--home", "--json", "--output", "--params", "--no-autostart", "--yes"}
 
 _TYPE = b'"result":{"type":"'
@@ -32,62 +31,60 @@ _CONTENT = b',"content":'
 
 
 def attempt(argv: list[str]) -> int | None:
-    """Do the whole command, or nothing; None: it is for the full way."""
+    """Run a whole command and return its exit status; None if the full command must run it."""
     if HUB_VARIABLE in os.environ:
         return None
     try:
-        home = _home(argv)
+        home = own_options(argv).value("--home")
         paths = Paths(home)
         cache_file = cache_path(paths.cache)
         cache = load(cache_file)
         if cache is None:
             return None
-        found = split(argv, cache)
-        if not found.method or not _is_plain(found) or found.value("--home") != home:
+        invocation = split(argv, cache)
+        if not invocation.method or not _is_plain(invocation) or invocation.value("--home") != home:
             return None
-        namespace = ".".join(found.path)
-        schema = cache.method(namespace, found.method)
+        schema = cache.method(invocation.namespace, invocation.method)
         hints = schema.get("annotations", {})
-        # Questions, and chats whose end decides the exit status, are looked into.
+        # Questions need answers, and the events of a chat decide the exit status.
         if schema["bidirectional"] or hints.get("render") == "chat":
             return None
         params = parse(
-            found.tokens,
+            invocation.tokens,
             schema["params"],
-            sources,
             aliases=hints.get("aliases"),
-            base=found.value("--params"),
+            base=invocation.value("--params"),
         )
-        context = dumps(caller_context()) if hints.get("needs_context") else ""
-        path = f"{namespace}.{found.method}"
-        message = request(cache.root, path, dumps(params), context)
+        context = ""
+        if hints.get("needs_context"):
+            from synapse.hub.caller import caller_context
+
+            context = dumps(caller_context())
+        path = f"{invocation.namespace}.{invocation.method}"
+        message = call_request(cache.root, path, dumps(params), context)
         connection = UnixConnection(paths.socket)
-    except CommandError:
-        # The full way asks the hub whether the cache is stale before it refuses anything.
+    except (CommandError, ClientError):
+        # The cache may be stale: the full command asks the hub before it reports an error.
         return None
-    connection.send(message)
-    return _copy(connection, cache, cache_file)
+    try:
+        connection.send(message)
+        return _copy(connection, cache, cache_file)
+    except Disconnected as error:
+        from synapse.hub.client import no_daemon
+
+        raise no_daemon(error) from None
 
 
-def _home(argv: list[str]) -> str | None:
-    """The value of --home, wherever it stands; splitting the command line needs the cache first."""
-    for position, token in enumerate(argv):
-        if token == "--home" and position + 1 < len(argv):
-            return argv[position + 1]
-        if token.startswith("--home="):
-            return token.removeprefix("--home=")
-    return None
-
-
-def _is_plain(found: Invocation) -> bool:
-    if not found.options.keys() <= _PLAIN_OPTIONS:
+def _is_plain(invocation: Invocation) -> bool:
+    """Return whether the events are copied to a file or a pipe, as lines."""
+    if not invocation.options.keys() <= _PLAIN_OPTIONS:
         return False
-    # What goes to a terminal is looked at first: it could obey it.
-    return found.output in ("auto", "ndjson") and not sys.stdout.isatty()
+    # Text for a terminal is cleaned first, because control sequences could take effect.
+    return invocation.output in ("auto", "ndjson") and not sys.stdout.isatty()
 
 
 def _copy(connection: UnixConnection, cache: Cache, cache_file: str) -> int | None:
-    """Copy the contents of the data items to stdout, without looking into them."""
+    """Copy the contents of the data items to stdout without parsing them."""
     out = sys.stdout.buffer
     printed = False
     while True:
@@ -97,19 +94,19 @@ def _copy(connection: UnixConnection, cache: Cache, cache_file: str) -> int | No
         if start < 0 and message.startswith(b'{"jsonrpc":"2.0","id":1,"result":'):
             continue
         place = message.find(_HASH) + len(_HASH)
-        fresh = message[place : place + 16] == cache.hash.encode()
+        is_fresh = message[place : place + 16] == cache.hash.encode()
         if kind == b"data":
             place = message.find(_CONTENT, start) + len(_CONTENT)
             out.write(message[place:-3] + b"\n")
             printed = True
             if not connection.has_more:
                 out.flush()
-        elif kind == b"done" and fresh:
+        elif kind == b"done" and is_fresh:
             out.flush()
             return 0
         else:
-            # An error, progress, a question, or a hub that has changed.
-            from synapse.run import conclude
+            # An error, progress, a question, or a changed hub.
+            from synapse.call.call import conclude
 
             out.flush()
-            return conclude(connection, message, cache_file, stale=not fresh, printed=printed)
+            return conclude(connection, message, cache_file, stale=not is_fresh, printed=printed)

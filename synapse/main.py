@@ -1,4 +1,4 @@
-"""The `synapse` command: the fast path if it can, else the full way; every end has its status."""
+"""The `synapse` command: the fast path if possible, else the full command."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ INTERRUPTED = 130
 
 
 def main() -> int:
-    """Run one command line; returns the exit status."""
+    """Run one command line and return its exit status."""
     argv = sys.argv[1:]
-    _fill_gaps()
+    _open_missing_streams()
     try:
         if "_SYNAPSE_COMPLETE" in os.environ:
             from synapse.complete import answer
@@ -24,34 +24,34 @@ def main() -> int:
 
             status = attempt(argv) if argv else None
         if status is None:
-            status = _full(argv)
+            status = _run_in_full(argv)
         # The launcher ends the process without the interpreter's own flush.
         sys.stdout.flush()
     except CommandError as error:
         _report(error)
         return error.status
     except KeyboardInterrupt:
-        # The daemon notices that we are gone; what runs in the background goes on.
-        _silence()
+        # The daemon notices the closed connection; chats continue in the background.
+        _discard_stdout()
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough of it.
-        _silence()
+        # The program that reads the output has closed it.
+        _discard_stdout()
         return 0
     except OSError as error:
-        _silence()
+        _discard_stdout()
         _report(CommandError(f"the output cannot be written: {error.strerror or error}"))
         return 1
     return status
 
 
-def _full(argv: list[str]) -> int:
-    from synapse.full import run
+def _run_in_full(argv: list[str]) -> int:
+    from synapse.command import run
 
     try:
         return run(argv)
     except SystemExit:
-        # How Typer leaves when nobody reads its help.
+        # Typer exits this way if the reader of its help has closed the pipe.
         raise BrokenPipeError from None
 
 
@@ -61,7 +61,7 @@ def _report(error: CommandError) -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        _silence()
+        _discard_stdout()
     text = f"synapse: {one_line(error.message)}\n"
     if error.hint:
         text += f"         {one_line(error.hint)}\n"
@@ -69,17 +69,17 @@ def _report(error: CommandError) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
-        return  # nobody listens, but the status still says it
+        return  # stderr is closed; the exit status remains
 
 
-def _fill_gaps() -> None:
-    """Whoever starts us without a stdin, stdout or stderr gets an empty one."""
+def _open_missing_streams() -> None:
+    """Replace a closed stdin, stdout or stderr by the null device."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
-def _silence() -> None:
-    """Keep the interpreter from complaining about a stdout that is gone."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+def _discard_stdout() -> None:
+    """Keep the interpreter from reporting a stdout that can't be flushed."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())

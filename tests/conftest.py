@@ -11,35 +11,52 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.health import HealthPlugin
 from hubd.plugins.solar import Solar
-from tests.support import Daemon, hub_with
+from tests.support import EXAMPLES, Daemon, close_fork_server, hub_with
+
+# Collection imports hundreds of modules, which are no garbage.
+gc.disable()
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would all that
 # they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Times are never asserted, and machines are noisy.
-settings.register_profile("hubd", deadline=None)
+# No deadlines, because machines are noisy. Explaining a failure runs the test hundreds of times.
+PHASES = tuple(phase for phase in Phase if phase is not Phase.explain)
+settings.register_profile("hubd", deadline=None, phases=PHASES, max_examples=EXAMPLES)
+settings.register_profile("soak", settings.get_profile("hubd"), max_examples=10 * EXAMPLES)
 settings.load_profile("hubd")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker the tests of whole modules, so that few share a fixture of a module."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling  # type: ignore[import-untyped]
+
+    return WorkStealingScheduling(config, log)
+
+
 def pytest_collection_finish() -> None:
-    """Thousands of tests and what they import stay to the end; no garbage is among them."""
+    """Exclude the tests and their imports from garbage collection: they stay until the end."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_process_survives() -> Iterator[None]:
-    """Kill what the tests leave running, also if this process is interrupted or killed."""
+    """Kill the processes that tests leave running, also if this process is killed."""
     reaper = subprocess.Popen(
         [sys.executable, "-I", "-S", str(Path(__file__).with_name("reaper.py")), RUN],
         # It reads to the end of this pipe, which the system closes when this process ends.
@@ -47,6 +64,7 @@ def no_process_survives() -> Iterator[None]:
         start_new_session=True,
     )
     yield
+    close_fork_server()
     reaper.communicate()
 
 
@@ -65,6 +83,6 @@ def daemon(home: Path) -> Iterator[Daemon]:
 
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub in this process, with the built-in plugins and a real database."""
+    """A hub in this process with a few built-in plugins and a real database."""
     async with hub_with(tmp_path, EchoPlugin(), HealthPlugin(), Solar()) as built:
         yield built

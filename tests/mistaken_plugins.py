@@ -1,4 +1,4 @@
-"""Plugins with the mistakes that authors make; a real daemon loads them by --plugin."""
+"""Plugins with common mistakes, for a real daemon with --plugin."""
 
 import asyncio
 import os
@@ -39,38 +39,38 @@ class Forgetful(Activation, namespace="forgetful", version="1.0.0"):
 
     @method(bidirectional=True)
     async def confirm(self) -> AsyncIterator[Said]:
-        """Take an unasked question for a yes."""
+        """Use a question without `await` as a condition."""
         if self.host.confirm("Sure?"):
             yield Said(text="confirmed")
 
     @method
     async def write(self) -> AsyncIterator[Said]:
-        """Write a row that is never written."""
+        """Write a row without `await`."""
         self.db.execute("INSERT INTO forgetful_rows (text) VALUES ('lost')")  # type: ignore[unused-coroutine]
         yield Said(text="written")
 
     @method
     async def read(self) -> AsyncIterator[Said]:
-        """Use a row that was never read."""
+        """Read a row without `await`."""
         row: Any = self.db.fetch_one("SELECT count(*) AS n FROM forgetful_rows")
         yield Said(text=str(row["n"]))
 
     @method
     async def transact(self, how: str) -> AsyncIterator[Said]:
-        """Give the writer a function that does not run by being called."""
+        """Run a transaction with an async function or a generator."""
         await self.db.transaction(FUNCTIONS[how])
         yield Said(text="written")
 
     @method
     async def rows(self) -> AsyncIterator[Said]:
-        """Count the rows, correctly."""
+        """Count the rows with `await`."""
         row = await self.db.fetch_one("SELECT count(*) AS n FROM forgetful_rows")
         assert row is not None
         yield Said(text=str(row["n"]))
 
     @method
     async def output(self) -> AsyncIterator[Said]:
-        """Write to everything that leads out of a process."""
+        """Write to every output of a process."""
         sys.stdout.write("to stdout\n")
         sys.stderr.write("to stderr\n")
         sys.stdout.buffer.write(b"bytes\n")

@@ -1,4 +1,4 @@
-"""A plugin that wants to know whether its events were delivered."""
+"""A plugin that records whether its events were sent."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ class Parcels(Activation, namespace="parcels", version="1.0.0"):
         self.started = asyncio.Event()
         self.may_send = asyncio.Event()
         self.may_send.set()
-        # One entry per call, when it is known.
+        # One entry per call: the argument of the `after_sent` callback.
         self.receipts: asyncio.Queue[bool] = asyncio.Queue()
 
     async def receipt(self) -> bool:
@@ -29,8 +29,8 @@ class Parcels(Activation, namespace="parcels", version="1.0.0"):
 
     @method(streaming=False)
     async def send(self, size: int = 1) -> AsyncIterator[Parcel]:
-        """Send a text of some size, when the test allows it."""
-        self.host.when_delivered(self.receipts.put)
+        """Send a text when the test allows it."""
+        self.host.after_sent(self.receipts.put)
         self.started.set()
         await self.may_send.wait()
         yield Parcel(text="x" * size)
@@ -38,14 +38,14 @@ class Parcels(Activation, namespace="parcels", version="1.0.0"):
     @method
     async def send_two(self) -> AsyncIterator[Parcel]:
         """Send two texts."""
-        self.host.when_delivered(self.receipts.put)
+        self.host.after_sent(self.receipts.put)
         yield Parcel(text="first")
         yield Parcel(text="second")
 
     @method
     async def send_and_fail(self) -> AsyncIterator[Parcel]:
         """Send a text and fail."""
-        self.host.when_delivered(self.receipts.put)
+        self.host.after_sent(self.receipts.put)
         yield Parcel(text="x")
         raise Unavailable("no more")
 
@@ -56,12 +56,12 @@ class Parcels(Activation, namespace="parcels", version="1.0.0"):
         async def store(delivered: bool) -> None:
             raise Unavailable(f"the disk is full: {delivered}")
 
-        self.host.when_delivered(store)
+        self.host.after_sent(store)
         yield Parcel(text="x")
 
     @method
     async def forward(self, of: str, limit: int = 10) -> AsyncIterator[Parcel]:
-        """Send some of what another method sends."""
+        """Send the first texts of another method."""
         async with self.host.call(of) as events:
             async for event in events:
                 limit -= 1

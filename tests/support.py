@@ -1,4 +1,4 @@
-"""What several tests need: a hub in this process, and a real daemon in another."""
+"""Helpers of several tests: a hub in this process, and a real daemon in another."""
 
 import asyncio
 import json
@@ -9,29 +9,49 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import Phase, settings
 
+from hubd import testing
 from hubd.activation import Activation, Client, Context
-from hubd.daemon import client as local
 from hubd.plexus.dispatch import Call
-from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
-from hubd.plexus.root import build_hub
-from hubd.storage.database import Database
+from hubd.wire import client as wire_client
 from hubd.wire import jsonrpc
 from hubd.wire.item import Item
 from hubd.wire.paths import Paths
 from tests.clean_environment import basic_variables
+from tests.fork_server import ForkedProcess, ForkServer
 
-# Nothing here takes this long; a test that waits longer has found a hang.
+# Seconds after which a test that waits has found a hang.
 PATIENCE_SECONDS = 20.0
-# What takes long to make, or to fetch, and is kept between runs.
+# Files that are slow to make or to download. They are kept between runs.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hubd-tests")
-# As the daemon calls it.
+# Named like the daemon's own file.
 SCHEMAS = CACHE / "schemas.json"
+
+
+# The number of examples of a property test. With `--hypothesis-profile=soak` it is ten times that.
+EXAMPLES = 30
+
+
+def examples(count: int) -> settings:
+    """Return the settings of a property test.
+
+    Below `EXAMPLES`, one example is so slow that shrinking a failure would take minutes. Then it
+    is only done in the longer runs.
+
+    Args:
+        count: The number of examples by default.
+    """
+    times = settings().max_examples // EXAMPLES
+    is_shrunk = count >= EXAMPLES or times > 1
+    phases = [each for each in settings().phases if is_shrunk or each is not Phase.shrink]
+    return settings(max_examples=count * times, phases=phases)
 
 
 def few(cases: Sequence[Any], keep: int) -> list[Any]:
@@ -66,21 +86,21 @@ class Collector:
 
 
 async def call_items(hub: Hub, method: str, /, **params: Any) -> list[dict[str, Any]]:
-    """All items of one call in this process, `done` included."""
+    """Return all items of one call in this process, `done` included."""
     caller = Collector()
     await Call(hub, method, params, caller).run()
     return caller.items
 
 
 async def call_events(hub: Hub, method: str, /, **params: Any) -> list[dict[str, Any]]:
-    """The events of a call that must succeed."""
+    """Return the events of a call that must succeed."""
     items = await call_items(hub, method, **params)
     assert [item for item in items if item["type"] == "error"] == [], items
     return [item["content"] for item in items if item["type"] == "data"]
 
 
 async def call_error(hub: Hub, method: str, /, **params: Any) -> dict[str, Any]:
-    """The error item of a call that must fail, with its guidance under `guidance`."""
+    """Return the error item of a call that must fail, with its guidance under `guidance`."""
     items = await call_items(hub, method, **params)
     assert [item["type"] for item in items][-3:] == ["guidance", "error", "done"], items
     return {**items[-2], "guidance": items[-3]}
@@ -90,27 +110,41 @@ async def call_error(hub: Hub, method: str, /, **params: Any) -> dict[str, Any]:
 async def hub_with(
     directory: Path, *activations: Activation, name: str = "plexus"
 ) -> AsyncIterator[Hub]:
-    """A hub with a real database and these plugins, attached as the daemon would."""
-    async with Database(directory / "hub.db") as database:
-        hub = build_hub(name, database=database)
-        host = PlexusHost(hub)
-        for activation in activations:
-            node = hub.attach(activation, host)
-            for below in node.walk():
-                await database.migrate(below.path, below.activation.migrations)
-        yield hub
+    """Run a hub with these plugins and a real database in this process."""
+    path = directory / "hub.db"
+    async with testing.hub(*activations, path=path, name=name) as running:
+        yield running.hub
+
+
+@cache
+def _fork_server() -> ForkServer:
+    return ForkServer(basic_variables())
+
+
+def close_fork_server() -> None:
+    """End the server of forked daemons if a test has used it."""
+    if _fork_server.cache_info().currsize:
+        _fork_server().close()
 
 
 class Daemon:
-    """A real daemon process on a home of its own."""
+    """A real daemon process with its own home.
 
-    def __init__(self, home: Path, *options: str) -> None:
+    Args:
+        home: The home directory.
+        options: Options of `hubd run`.
+        fresh: Start a new interpreter instead of a fork of one that has imported hubd. Needed
+            for variables that are read when a program starts.
+    """
+
+    def __init__(self, home: Path, *options: str, fresh: bool = False) -> None:
         self.home = home
         self.paths = Paths(str(home))
         self.options = options
         # Variables that the daemon gets beside the basic ones.
         self.variables: dict[str, str] = {}
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProcess | None = None
+        self._fresh = fresh
 
     def __enter__(self) -> "Daemon":
         self.start()
@@ -120,47 +154,52 @@ class Daemon:
         self.stop()
 
     def start(self) -> None:
-        """Run it in the foreground of a process we own, and wait until it answers."""
+        """Run it in the foreground, and wait until it is ready."""
         _bring_schemas(self.home)
-        self.process = subprocess.Popen(
-            [*HUBD, "run", "--home", str(self.home), "--port", "0", *self.options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=environment(**self.variables),
-        )
+        arguments = ["run", "--home", str(self.home), "--port", "0", *self.options]
+        variables = environment(**self.variables)
+        if self._fresh or "LD_PRELOAD" in variables:
+            self.process = subprocess.Popen(
+                [*HUBD, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=variables,
+            )
+        else:
+            self.process = _fork_server().start(arguments, variables)
         assert self.process.stderr is not None
-        said = b""
+        output = b""
         for line in self.process.stderr:
-            said += line
+            output += line
             if b" ready on " in line:
-                # Nobody reads on; the log has it all, and a full pipe would stop the daemon.
+                # A full pipe would stop the daemon, and its log has the same lines.
                 self.process.stderr.close()
                 return
         self.stop()
-        raise AssertionError(f"the daemon did not start: {said.decode()}")
+        raise AssertionError(f"the daemon did not start: {output.decode()}")
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would."""
+        """Send SIGKILL and wait for the end."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """SIGTERM; the exit status."""
+        """Send SIGTERM and return the exit status."""
         return self._end(signal.SIGTERM)
 
     @property
     def record(self) -> dict[str, Any]:
-        """What it wrote about itself."""
+        """Its record file."""
         record: dict[str, Any] = json.loads(Path(self.paths.record).read_text())
         return record
 
     @property
     def token(self) -> str:
-        """Its secret."""
+        """Its authentication token."""
         return Path(self.paths.token).read_text().strip()
 
     def client(self) -> "LineClient":
-        """A client on the Unix socket."""
+        """Return a client for the Unix socket."""
         return LineClient(self.paths.socket)
 
     def _end(self, number: int) -> int:
@@ -177,7 +216,7 @@ class Daemon:
 
 
 def _bring_schemas(home: Path) -> None:
-    """Describing all plugins is a third of a first start; one daemon does it for all of a run."""
+    """Give a new home the schemas of an earlier daemon. Making them slows its first start."""
     with suppress(FileNotFoundError, FileExistsError):
         described = SCHEMAS.read_bytes()
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -187,7 +226,7 @@ def _bring_schemas(home: Path) -> None:
 
 
 def _keep_schemas(home: Path) -> None:
-    """What was brought and is not used as it was, is of other code than ours."""
+    """Keep the schemas of a daemon. It has made new ones if the code has changed."""
     with suppress(FileNotFoundError):
         described = (home / SCHEMAS.name).read_bytes()
         if not SCHEMAS.exists() or SCHEMAS.read_bytes() != described:
@@ -216,14 +255,14 @@ class LineClient:
             await self.writer.wait_closed()
 
     async def send(self, method: str, params: object) -> int:
-        """Send one request; returns its id."""
+        """Send one request and return its id."""
         self._next += 1
         self.writer.write(jsonrpc.request(self._next, method, params) + b"\n")
         await self.writer.drain()
         return self._next
 
     async def receive(self) -> dict[str, Any]:
-        """The next message."""
+        """Return the next message."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             line = await self.reader.readline()
         if not line:
@@ -234,7 +273,7 @@ class LineClient:
     async def call(
         self, method: str, params: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """All items of one call; nothing else may run on this connection meanwhile."""
+        """Return all items of one call. Nothing else may run on this connection meanwhile."""
         await self.send("plexus.call", {"method": method, "params": params or {}})
         subscription = (await self.receive())["result"]
         items: list[dict[str, Any]] = []
@@ -259,26 +298,20 @@ def environment(**more: str) -> dict[str, str]:
 
 def hubd(*arguments: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Run the hubd command to its end."""
-    return subprocess.run(
-        [*HUBD, "--home", str(home), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-        env=environment(**more),
-        check=False,
-    )
+    return _fork_server().run(["--home", str(home), *arguments], environment(**more), 60)
 
 
 def events_of(home: Path, method: str, **params: Any) -> list[dict[str, Any]]:
-    """The events of a call to the daemon of a home, whether it succeeds or not."""
-    items = local.call(Paths(str(home)).socket, method, params, timeout_seconds=PATIENCE_SECONDS)
+    """Return the events of a call to the daemon of a home, also if the call fails."""
+    items = wire_client.call(
+        Paths(str(home)).socket, method, params, timeout_seconds=PATIENCE_SECONDS
+    )
     return [item["content"] for item in items if item["type"] == "data"]
 
 
 @contextmanager
 def file_size_limit(size: int) -> Iterator[None]:
-    """No file of this process may grow beyond `size` bytes: writes fail as on a full disk."""
+    """Limit the files of this process to `size` bytes. Writes then fail as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

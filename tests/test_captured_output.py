@@ -6,7 +6,7 @@ from pathlib import Path
 from hubd.daemon.log import PrivateRotatingFile
 
 
-def test_a_descriptor_leads_to_the_current_file_after_a_rotation(tmp_path: Path) -> None:
+def test_a_descriptor_refers_to_the_current_file_after_a_rotation(tmp_path: Path) -> None:
     file = tmp_path / "log"
     handler = PrivateRotatingFile(file, backupCount=1, encoding="utf-8")
     descriptor = os.open(os.devnull, os.O_WRONLY)

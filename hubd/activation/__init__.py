@@ -1,9 +1,11 @@
-"""All that a plugin author imports. Adding a name here is a decision about the plugin API."""
+"""The plugin API. Each name here is covered by the promise of `API_VERSION`."""
 
+from hubd.activation.api_version import API_VERSION
 from hubd.activation.base import Activation
 from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import AnyHandle, Handle, Origin, Prefix
-from hubd.activation.host import Host, Option, Resolved
+from hubd.activation.host import ChildProcess, Host, Option, Resolved
+from hubd.activation.mcp_registry import McpRegistry
 from hubd.activation.method import method, resolver
 from hubd.activation.progress import Progress
 from hubd.activation.prompt import Prompt, PromptArgument, PromptMessage
@@ -24,10 +26,12 @@ from hubd.wire.caller import Client, Context
 from hubd.wire.handle import WireHandle
 
 __all__ = [
+    "API_VERSION",
     "Activation",
     "Ambiguous",
     "AnyHandle",
     "Cancelled",
+    "ChildProcess",
     "Client",
     "Conflict",
     "Context",
@@ -38,6 +42,7 @@ __all__ = [
     "Host",
     "HubError",
     "InvalidParams",
+    "McpRegistry",
     "NotFound",
     "Option",
     "Origin",

@@ -1,16 +1,25 @@
-"""The activation: what every plugin derives from."""
+"""The base class of every plugin."""
 
-import inspect
 import logging
-import re
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeVar
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from inspect import cleandoc
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel
 
+from hubd.activation.api_version import check_api_version
+from hubd.activation.class_checks import (
+    check_arguments,
+    check_lifespan,
+    check_migrations,
+    check_namespace,
+    check_version,
+    name_of,
+)
 from hubd.activation.handle import Origin
 from hubd.activation.hints import check_listers
 from hubd.activation.host import Host
+from hubd.activation.mcp_registry import McpRegistry
 from hubd.activation.method import (
     UNIVERSAL,
     Method,
@@ -26,36 +35,43 @@ from hubd.errors import NotFound
 from hubd.storage.database import Database
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
-log = logging.getLogger("hubd.activation")
-
-_SEGMENT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[A-Za-z0-9.-]+)?")
+log = logging.getLogger(__name__)
 
 
 class Activation:
     """A plugin: a namespace, a semantic version, methods, handle types, perhaps children.
 
-    Class arguments: `namespace`, one segment of a path, and `version`. A class whose instances
-    have different namespaces leaves `namespace` out and sets `self.namespace` itself.
+    Class arguments: `namespace`, one segment of a path; `version`; `requires_api`, the oldest
+    version of the plugin API that the plugin works with. If instances of a class have different
+    namespaces, the class leaves `namespace` out and sets `self.namespace`. A class with neither
+    namespace nor version is a mixin: a part of the plugins that derive from it.
+
+    Methods are listed in the order of the class: those of its bases in the order of the class
+    statement, then its own. A method that replaces one of a base keeps the place of that one.
     """
 
     namespace: str = ""
     version: ClassVar[str] = ""
-    # SQL, append-only: never edit one that was released. Names begin with the namespace and "_".
+    # SQL texts, run once each and in order. Never edit one that was released: add another. The
+    # names of tables and indexes begin with the namespace and "_".
     migrations: ClassVar[tuple[str, ...]] = ()
 
-    # The settings of the plugin. The hub checks them when it loads the plugin.
+    # The model of the plugin's settings. The hub checks them when it loads the plugin.
     settings_model: ClassVar[type[BaseModel] | None] = None
 
-    # MCP clients are offered the plugin and its children only if they ask for the namespace
+    # True: MCP clients get the plugin's tools only if they ask for the namespace
     # (`hubd mcp --mcp-tools`, `?tools=`). For demonstrations: a model reads every tool's schema.
     mcp_on_request: ClassVar[bool] = False
 
-    # Read from the class, once.
+    # All methods and resolvers, those of the bases included, in the order of help and schema.
     methods: ClassVar[Mapping[str, Method]] = {}
     resolvers: ClassVar[Mapping[str, Resolver]] = {}
-    # From the class's docstring; an instance may say something more particular.
+    # The methods and resolvers that the class itself declares.
+    _own_methods: ClassVar[Mapping[str, Method]] = {}
+    _own_resolvers: ClassVar[Mapping[str, Resolver]] = {}
+    # The first line of the class's docstring and the rest of it. An instance may replace them.
     description: str = ""
     details: str = ""
 
@@ -65,34 +81,49 @@ class Activation:
     _path: str = ""
     _section: Mapping[str, Any] = {}
 
-    def __init_subclass__(cls, *, namespace: str = "", version: str = "", **kwargs: Any) -> None:
-        """Read methods and resolvers; a mistake is an error at import."""
+    def __init_subclass__(
+        cls, *, namespace: str = "", version: str = "", requires_api: str = "", **kwargs: Any
+    ) -> None:
+        """Read and check the class.
+
+        Raises:
+            TypeError: A mistake in the class; names the class, the member and the remedy.
+            VersionUnsupported: The hub has another version of the plugin API.
+        """
+        where = name_of(cls)
+        check_arguments(where, kwargs, ("namespace", "version", "requires_api"))
         super().__init_subclass__(**kwargs)
-        where = f"{cls.__module__}.{cls.__qualname__}"
+        if requires_api:
+            check_api_version(where, requires_api)
         if namespace:
             check_namespace(where, namespace)
             cls.namespace = namespace
         if version:
             cls.version = version
-        if not _VERSION.fullmatch(cls.version):
-            raise TypeError(f"{where}: give a semantic version, such as version='1.0.0'")
-        if not cls.__dict__.get("__doc__"):
-            raise TypeError(f"{where}: write a docstring; its first line is the help")
-        summary, _, details = inspect.cleandoc(cls.__doc__ or "").partition("\n")
+        if cls.namespace or cls.version:
+            # Not a mixin.
+            check_version(where, cls.version)
+            if not cls.__dict__.get("__doc__"):
+                raise TypeError(f"{where}: write a docstring; its first line is the help")
+        check_migrations(where, cls.migrations)
+        check_lifespan(where, cls.lifespan)
+        summary, _, details = cleandoc(cls.__dict__.get("__doc__") or "").partition("\n")
         cls.description, cls.details = summary.strip(), details.strip()
-        cls.methods, cls.resolvers = _collect(cls, where)
+        cls._own_methods, cls._own_resolvers = _read_members(cls, where)
+        cls.methods = _inherit(cls, lambda each: each.methods, lambda each: each._own_methods)
+        cls.resolvers = _inherit(cls, lambda each: each.resolvers, lambda each: each._own_resolvers)
         for entry in cls.methods.values() if namespace else ():
             check_listers(f"{where}.{entry.name}", namespace, entry.annotations, cls.methods)
         if cls.namespace:
-            for resolving in cls.resolvers.values():
-                resolving.handle.expected = Origin(cls.namespace, cls.version)
+            for resolver in cls.resolvers.values():
+                resolver.handle.expected = Origin(cls.namespace, cls.version)
 
     @property
     def host(self) -> Host:
-        """The hub, as a plugin sees it.
+        """The hub that the activation is attached to.
 
         Raises:
-            RuntimeError: The activation is not attached to one.
+            RuntimeError: The activation is not attached to a hub.
         """
         if self._host is None:
             raise RuntimeError(f"{type(self).__qualname__} is not attached to a hub")
@@ -100,7 +131,7 @@ class Activation:
 
     @property
     def db(self) -> Database:
-        """The hub's database, in which the plugin owns the tables with its prefix.
+        """The hub's database. The plugin owns the tables with its namespace in front.
 
         Raises:
             RuntimeError: The activation is not attached to a hub with a database.
@@ -113,28 +144,31 @@ class Activation:
 
     @property
     def path(self) -> str:
-        """The full namespace path, once attached; before that the namespace."""
+        """The full namespace path; the namespace alone before the activation is attached."""
         return self._path or self.namespace
 
     @property
     def origin(self) -> Origin:
-        """What handles of this very activation carry: `ref.at(self.origin)`."""
+        """The owner of this activation's handles: `ref.at(self.origin)`."""
         return Origin(self.path, self.version)
 
     def settings(self, model: type[M]) -> M:
-        """Return the plugin's settings: its section of `config.toml`, under its variables.
+        """Return the plugin's settings from `config.toml` and the environment.
 
-        A section is named as the plugin's path; the variable of the field `days` of a plugin
-        `notes` is `HUBD_NOTES_DAYS`. Name the model in `settings_model` too: a mistake in the
-        settings then keeps the plugin from being loaded, instead of failing a call.
+        The section has the name of the plugin's path. The variable `HUBD_NOTES_DAYS` overrides
+        the field `days` of a plugin `notes`. Set `settings_model` too: the hub then checks the
+        settings when it loads the plugin, not in the first call that reads them.
 
         Raises:
-            InvalidParams: A value does not fit the model, or the model has no such field.
+            InvalidParams: A value does not fit the model, or the model does not have the field.
         """
         return read_settings(model, self.path, self._section)
 
     def check_settings(self, children: Collection[str]) -> None:
-        """Read the settings once, so that a mistake is reported when the plugin is loaded.
+        """Check the settings when the plugin is loaded.
+
+        Args:
+            children: The names of the plugin's children, which have sections inside its own.
 
         Raises:
             InvalidParams: As `settings`.
@@ -152,68 +186,68 @@ class Activation:
                 )
 
     def children(self) -> Iterable["Activation"]:
-        """Return the activations below this one at the start; having any makes it a hub."""
+        """Return the children to attach at the start. An activation with children is a hub."""
         return ()
 
     async def add_child(self, child: "Activation") -> None:
-        """Attach an activation below this one while the hub runs, until it stops.
+        """Attach a child while the hub runs. It stays until `remove_child` or the hub's end.
 
-        The child's tables are made and its lifespan is started before this returns. The schema
+        The child has its tables and its lifespan has started before this returns. The schema
         and the hashes change, so clients see the child.
 
         Raises:
             Conflict: The name is taken.
             HubError: A setting or a migration is wrong.
-            Exception: What the child's lifespan raised; the child is not attached then.
+            Exception: The error of the child's lifespan; the child is not attached.
         """
         await self.host.add_child(self, child)
 
     async def remove_child(self, namespace: str) -> None:
-        """Stop and detach a child that `add_child` attached.
+        """Detach and stop a child that `add_child` attached.
 
         Raises:
-            NotFound: There is no such child.
+            NotFound: The plugin has not added this child.
         """
         await self.host.remove_child(self, namespace)
 
     async def offer_prompts(self) -> Sequence[Prompt]:
-        """The prompts that people may choose in their clients.
+        """Return the prompts that users can choose in their MCP clients.
 
-        When there are others than before, say so: `self.host.prompts_changed()`.
+        Call `self.host.prompts_changed()` when the list changes.
         """
         return ()
 
     async def fill_prompt(self, name: str, arguments: Mapping[str, str]) -> Sequence[PromptMessage]:
-        """One of those prompts, with its blanks filled.
+        """Return the messages of a prompt with its arguments filled in.
 
         Raises:
-            NotFound: There is none of that name.
+            NotFound: The plugin does not offer this prompt.
         """
         raise NotFound(f"{self.path} has no prompt '{name}'")
 
     async def changes(self, method: str, params: Mapping[str, Any]) -> AsyncIterator[None]:
-        """Yield whenever a method would answer these params otherwise than before.
+        """Yield when the result of a method for these params changes.
 
-        The first `yield` says that changes are noticed from then on, and is none itself. Asked
-        for methods that are resources (`mcp={"resource": …}`) and, without params, for those
-        that list which there are (`completes`). By default nothing changes.
+        The first `yield` is not a change: it reports that changes are noticed from now on. The
+        hub uses this for methods that are resources (`mcp={"resource": …}`) and, without params,
+        for the methods that list them (`completes`). By default, nothing changes.
 
         Raises:
-            HubError: There is nothing under these params.
+            HubError: These params have no result.
         """
         return
-        yield  # makes this a generator
+        yield  # pragma: no cover -- makes this a generator
 
-    def extend_mcp(self, registry: Any) -> None:
-        """Add tools, resources and prompts that no method describes to the MCP server.
+    def extend_mcp(self, registry: McpRegistry) -> None:
+        """Add tools, resources and prompts to the MCP server that are not methods.
 
-        Called once, with a `hubd.mcp.registry.Registry`: when the first MCP client
-        comes, or on being attached after that. What was added goes with the plugin. Import the
-        MCP SDK in here, not above: a daemon without MCP clients does without it.
+        The hub calls it once: when the first MCP client connects, or when it attaches the
+        plugin after that. It removes the additions when it detaches the plugin. Import the MCP
+        SDK inside this function: a daemon without MCP clients does not load it.
         """
 
     async def lifespan(self) -> AsyncIterator[None]:
-        """Long-lived work: start it, `yield` once, and clean up after the yield."""
+        """Start background work, `yield` once, and clean up after the `yield`."""
         yield
 
     def attach(
@@ -223,56 +257,70 @@ class Activation:
         database: Database | None,
         section: Mapping[str, Any] | None = None,
     ) -> None:
-        """Called by the hub, once, before anything else."""
+        """Take the place in the tree. The hub calls it once, before everything else.
+
+        Args:
+            path: The full namespace path.
+            host: The implementation of `self.host`.
+            database: The hub's database, if it has one.
+            section: The plugin's section of the configuration file.
+        """
         self._path, self._host, self._database = path, host, database
         self._section = section or {}
         for entry in self.resolvers.values():
             entry.handle.settle(self.origin)
 
 
-def check_namespace(where: str, namespace: str) -> None:
-    """Refuse what cannot be one segment of a path.
+def _inherit(
+    cls: type[Activation],
+    everything: Callable[[type[Activation]], Mapping[str, T]],
+    own: Callable[[type[Activation]], Mapping[str, T]],
+) -> dict[str, T]:
+    """Merge the members of the bases with those of the class, in the order of the class.
 
-    Raises:
-        TypeError: With the rule in words.
+    The order is that of the class statement. If several bases have a member of one name, Python's
+    method resolution order decides which one it is.
     """
-    if not _SEGMENT.fullmatch(namespace):
-        raise TypeError(
-            f"{where}: namespace {namespace!r} must be one word: a letter, then letters, "
-            "digits, '_' or '-'"
-        )
+    bases = [base for base in cls.__bases__ if issubclass(base, Activation)]
+    names = dict.fromkeys(name for base in bases for name in everything(base))
+    names.update(dict.fromkeys(own(cls)))
+    lineage = [each for each in cls.__mro__ if issubclass(each, Activation)]
+    return {name: next(own(each)[name] for each in lineage if name in own(each)) for name in names}
 
 
-def _collect(cls: type[Activation], where: str) -> tuple[dict[str, Method], dict[str, Resolver]]:
+def _read_members(
+    cls: type[Activation], where: str
+) -> tuple[dict[str, Method], dict[str, Resolver]]:
+    """Read the methods and resolvers that the class itself declares."""
     methods: dict[str, Method] = {}
     resolvers: dict[str, Resolver] = {}
-    for attribute in cls.__dict__.values():
+    for name, attribute in cls.__dict__.items():
         mark = mark_of(attribute)
         if isinstance(mark, MethodMark):
-            read = read_method(where, attribute, mark)
-            if read.name in UNIVERSAL:
+            entry = read_method(where, attribute, mark)
+            if entry.name in UNIVERSAL:
                 raise TypeError(
-                    f"{where}.{read.name}: the hub answers '{read.name}' for every "
+                    f"{where}.{entry.name}: the hub answers '{entry.name}' for every "
                     "namespace; choose another name"
                 )
-            if read.name in methods:
-                raise TypeError(f"{where}: two methods named '{read.name}'")
+            if entry.name in methods:
+                raise TypeError(f"{where}: two methods named '{entry.name}'")
             if hasattr(Activation, attribute.__name__):
                 raise TypeError(
-                    f"{where}.{attribute.__name__} hides what every activation has; "
-                    "call the function otherwise and give @method(name=…)"
+                    f"{where}.{attribute.__name__} replaces a member of every activation; rename "
+                    f"the function and write @method(name={entry.name!r})"
                 )
-            methods[read.name] = read
+            methods[entry.name] = entry
         elif mark is not None:
-            resolving = read_resolver(where, attribute)
-            if resolving.handle.method in resolvers:
+            resolver = read_resolver(where, attribute)
+            if resolver.handle.method in resolvers:
                 raise TypeError(
-                    f"{where}: two resolvers for handles of type {resolving.handle.method}"
+                    f"{where}: two resolvers for handles of type {resolver.handle.method}"
                 )
-            resolvers[resolving.handle.method] = resolving
-    # A subclass has what its bases have, and may replace it.
-    for base in cls.__bases__:
-        if issubclass(base, Activation):
-            methods = {**base.methods, **methods}
-            resolvers = {**base.resolvers, **resolvers}
+            resolvers[resolver.handle.method] = resolver
+        elif any(mark_of(getattr(base, name, None)) is not None for base in cls.__bases__):
+            raise TypeError(
+                f"{where}.{name} replaces a method of a base class; write its decorator "
+                "(@method or @resolver) again"
+            )
     return methods, resolvers

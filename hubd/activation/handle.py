@@ -1,4 +1,4 @@
-"""Handle types: one declaration that makes, reads, checks and describes a kind of handle."""
+"""Handle types: one declaration to create, parse, check and describe handles of a kind."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -30,6 +30,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, to_jsonable_python
 
+from hubd.activation.class_checks import check_arguments, name_of
 from hubd.errors import HandleInvalid, VersionUnsupported
 from hubd.wire import handle as grammar
 from hubd.wire.handle import WireHandle
@@ -50,10 +51,10 @@ KINDS: Final = frozenset(
     )
 )
 
-# How every handle looks to a reader of schemas.
+# The JSON Schema of every handle.
 HANDLE_SCHEMA: Final[dict[str, Any]] = {"type": "string", "format": HANDLE_FORMAT}
 
-# Under this key the hub tells the serializer which activation an event comes from.
+# The key of the serialization context under which the hub passes the sending activation.
 ORIGIN: Final = "origin"
 
 
@@ -70,17 +71,21 @@ class Origin(NamedTuple):
 
 
 class Prefix(str):
-    """Written before a meta value, optional when read: `Annotated[UUID, Prefix("msg-")]`."""
+    """A prefix of a meta value: `Annotated[UUID, Prefix("msg-")]`.
+
+    It is always written, and optional in handles that are read.
+    """
 
 
 class Handle(BaseModel):
     """A typed reference to data that an activation owns. Its fields are the meta values, in order.
 
-    Class arguments: `method`, the name in the handle; `kind`, what resolving gives (one of
-    `KINDS`); `summary`, a format of one line over the resolved data, such as `"{role}: {content}"`.
+    Class arguments: `method`, the name in the handle; `kind`, the kind of the resolved data (one
+    of `KINDS`); `summary`, a template of one line over the resolved data, such as
+    `"{role}: {content}"`.
     """
 
-    # Most types are never read or written by this process.
+    # Deferred, because a process uses few of the types.
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     method: ClassVar[str] = ""
@@ -88,31 +93,39 @@ class Handle(BaseModel):
     summary: ClassVar[str] = ""
     # The names of the meta values with their prefixes, in order.
     meta_names: ClassVar[tuple[tuple[str, str], ...]] = ()
-    # The activations that own this type in this process; normally one.
+    # The attached activations that own this type; normally one.
     owners: ClassVar[tuple[Origin, ...]] = ()
-    # Who will own it, as far as the declaring class can tell before it is attached to a hub.
+    # The owner that the declaring class implies, until an activation is attached.
     expected: ClassVar[Origin | None] = None
 
-    # Overridden in the instance's __dict__, which is much faster than a private attribute: the
-    # activation that owns this very handle, and its text once it was written down.
+    # The owner of one handle, and its text after it was written. Instances set them in their
+    # __dict__, which is much faster than a private attribute of pydantic.
     _origin: ClassVar[Origin | None] = None
     _written: ClassVar[tuple[Origin, str] | None] = None
 
     def __init_subclass__(
-        cls, *, method: str, kind: str = "unknown", summary: str = "", **kwargs: Any
+        cls, *, method: str = "", kind: str = "unknown", summary: str = "", **kwargs: Any
     ) -> None:
-        """Take the class arguments; a mistake is an error at import."""
+        """Read and check the class arguments.
+
+        Raises:
+            TypeError: A mistake in the class; names the class and the remedy.
+        """
+        where = name_of(cls)
+        check_arguments(where, kwargs, ("method", "kind", "summary"))
         super().__init_subclass__(**kwargs)
         for name in cls.__annotations__:
             if hasattr(Handle, name):
-                raise TypeError(f"{cls.__qualname__}: a meta value cannot be named {name!r}")
-        if not grammar.is_name(method):
+                raise TypeError(f"{where}: a meta value cannot be named {name!r}")
+        if not method:
             raise TypeError(
-                f"{cls.__qualname__}: method {method!r} must be letters, digits, '.', '_' and '-'"
+                f"{where}: give the name of its handles, such as class {cls.__name__}(Handle, "
+                'method="add")'
             )
+        if not grammar.is_name(method):
+            raise TypeError(f"{where}: method {method!r} must be letters, digits, '.', '_' and '-'")
         if kind not in KINDS:
-            known = ", ".join(sorted(KINDS))
-            raise TypeError(f"{cls.__qualname__}: kind {kind!r} is not one of {known}")
+            raise TypeError(f"{where}: kind {kind!r} is not one of {', '.join(sorted(KINDS))}")
         cls.method, cls.kind, cls.summary = method, kind, summary
         cls.owners, cls.expected = (), None
 
@@ -122,35 +135,36 @@ class Handle(BaseModel):
         cls.meta_names = tuple(
             (name, _prefix(field.metadata)) for name, field in cls.model_fields.items()
         )
-        optional_seen = None
+        where = name_of(cls)
+        optional = None
         for name, field in cls.model_fields.items():
-            _check_meta_type(f"{cls.__qualname__}.{name}", field.annotation)
+            _check_meta_type(f"{where}.{name}", field.annotation)
             if not field.is_required():
-                optional_seen = name
+                optional = name
                 if type(None) in get_args(field.annotation) and field.default is not None:
                     raise TypeError(
-                        f"{cls.__qualname__}.{name}: a value that may be None must default to it"
+                        f"{where}.{name}: the default of a value that may be None must be None"
                     )
-            elif optional_seen:
+            elif optional:
                 raise TypeError(
-                    f"{cls.__qualname__}.{name} is required but follows the optional "
-                    f"{optional_seen}; give it a default or move it up"
+                    f"{where}.{name} is required but follows the optional {optional}; give it a "
+                    "default or move it up"
                 )
 
     @classmethod
     def settle(cls, origin: Origin) -> None:
-        """Learn of an activation that owns this type."""
+        """Add an activation to the owners of this type."""
         if origin not in cls.owners:
             cls.owners = (*cls.owners, origin)
 
     def at(self, origin: Origin) -> Self:
-        """The same handle as the property of one activation: `ref.at(self.origin)`."""
+        """Return the same handle with its owner: `ref.at(self.origin)`."""
         copy = self.model_copy()
         copy.__dict__["_origin"] = origin
         return copy
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As pydantic's; the copy is written down anew."""
+        """Copy the handle without its cached text."""
         copy = super().model_copy(update=update, deep=deep)
         copy.__dict__.pop("_written", None)
         return copy
@@ -160,28 +174,28 @@ class Handle(BaseModel):
         """The activation that owns this handle.
 
         Raises:
-            TypeError: Nobody said so; names the remedy.
+            TypeError: The owner is not known, or there are several; names the remedy.
         """
         candidates = (self._origin,) if self._origin else self.owners or (self.expected,)
         if len(candidates) > 1 or candidates[0] is None:
             raise TypeError(
                 f"several activations, or none, own {type(self).__qualname__}; "
-                "say which one: ref.at(self.origin)"
+                "name one: ref.at(self.origin)"
             )
         return candidates[0]
 
     @property
     def wire(self) -> WireHandle:
-        """The handle as it travels."""
+        """The handle in the form of the wire."""
         origin = self.origin
         return WireHandle(origin.namespace, origin.version, self.method, tuple(self._meta()))
 
     @classmethod
     def parse(cls, value: str | Mapping[str, Any] | WireHandle) -> Self:
-        """Read a handle of this type.
+        """Parse a handle of this type.
 
         Raises:
-            HandleInvalid: It is none, or its meta values do not fit.
+            HandleInvalid: It is not a handle of this type, or its meta values do not fit.
             VersionUnsupported: It is of another major version.
         """
         try:
@@ -202,7 +216,7 @@ class Handle(BaseModel):
             first = error.errors()[0]
             field = ".".join(map(str, first["loc"]))
             raise HandleInvalid(f"{wire}: meta value '{field}': {first['msg']}") from None
-        # As `at`, on one that nobody else has yet.
+        # As `at`, without a copy.
         parsed.__dict__["_origin"] = Origin(wire.plugin, wire.version)
         return parsed
 
@@ -210,7 +224,7 @@ class Handle(BaseModel):
     def _check_owner(cls, wire: WireHandle) -> None:
         """Refuse another type, another plugin's handle, and another major version."""
         if wire.method == cls.method and (wire.plugin, wire.version) in cls.owners:
-            return  # nearly all are
+            return  # The common case.
         owners = cls.owners or ((cls.expected,) if cls.expected else ())
         ids = {grammar.plugin_id(owner.namespace, owner.major): owner for owner in owners}
         if wire.method != cls.method or (ids and wire.plugin_id not in ids):
@@ -223,14 +237,14 @@ class Handle(BaseModel):
                         f"{wire} is of major version {wire.major}, and {owner.namespace} is "
                         f"{owner.version}"
                     )
-            wanted = " or ".join(f"{owner.namespace}@{owner.version}" for owner in owners)
-            raise HandleInvalid(f"{wire} is not a handle {wanted or '…'}::{cls.method}")
+            expected = " or ".join(f"{owner.namespace}@{owner.version}" for owner in owners)
+            raise HandleInvalid(f"{wire} is not a handle {expected or '…'}::{cls.method}")
         if ids and ids[wire.plugin_id].major != wire.major:
             raise VersionUnsupported(f"{wire} is of major version {wire.major}")
 
     @classmethod
     def meta_fields(cls) -> list[MetaField]:
-        """What the schema says of the meta values."""
+        """Return the meta values for the schema."""
         described: list[MetaField] = []
         for index, (name, prefix) in enumerate(cls.meta_names):
             field = cls.model_fields[name]
@@ -247,17 +261,17 @@ class Handle(BaseModel):
         return self._write(self.origin)
 
     def __eq__(self, other: object) -> bool:
-        """Equal when they would be written alike."""
+        """Compare type, owner and values."""
         if not isinstance(other, Handle):
             return NotImplemented
         return self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        """Agrees with equality."""
+        """Hash what equality compares."""
         return hash(self._identity())
 
     def _identity(self) -> tuple[object, ...]:
-        """Type, owner as far as it is known, and values."""
+        """Return the type, the owners and the values."""
         owners = (self._origin,) if self._origin else self.owners or (self.expected,)
         return (type(self), owners, *(getattr(self, name) for name, _ in self.meta_names))
 
@@ -281,7 +295,7 @@ class Handle(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _accept_text(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Self:
-        """On the wire a handle is a string, or one of the older object forms."""
+        """Accept the string of the wire, and the older object forms."""
         if isinstance(value, str) or cls._is_object_form(value):
             try:
                 return cls.parse(value)
@@ -293,10 +307,10 @@ class Handle(BaseModel):
 
     @model_serializer(mode="plain")
     def _as_text(self, info: SerializationInfo) -> str:
-        # An event may carry handles of other plugins; those know their owner themselves.
-        speaker = info.context.get(ORIGIN) if info.context else None
-        if self._origin is None and speaker in self.owners:
-            return self._write(speaker)
+        # An event may carry handles of other plugins, which the sender does not own.
+        sender = info.context.get(ORIGIN) if info.context else None
+        if self._origin is None and sender in self.owners:
+            return self._write(sender)
         return str(self)
 
     @classmethod
@@ -309,13 +323,13 @@ class Handle(BaseModel):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """A string of a named format, whatever the fields are."""
+        """Return a string with the format of handles, not an object with the fields."""
         return dict(HANDLE_SCHEMA)
 
 
 def handle_types(annotation: object) -> list[type[Handle]]:
-    """The handle types that occur in a type, also inside models, unions and containers."""
-    found: dict[type[Handle], None] = {}
+    """Return the handle types in a type, also inside models, unions and containers."""
+    types: dict[type[Handle], None] = {}
     seen: set[object] = set()
 
     def visit(part: object) -> None:
@@ -325,17 +339,17 @@ def handle_types(annotation: object) -> list[type[Handle]]:
         elif isinstance(part, type) and part not in seen:
             seen.add(part)
             if issubclass(part, Handle):
-                found[part] = None
+                types[part] = None
             elif issubclass(part, BaseModel):
                 for field in part.model_fields.values():
                     visit(field.annotation)
 
     visit(annotation)
-    return list(found)
+    return list(types)
 
 
 def _check_meta_type(where: str, annotation: object) -> None:
-    """Refuse choices that are not text: their text would not read back as themselves."""
+    """Refuse choices that are not text: a handle could not carry them both ways."""
     if get_origin(annotation) is Literal:
         plain = all(isinstance(choice, str) for choice in get_args(annotation))
     elif isinstance(annotation, type) and issubclass(annotation, Enum):
@@ -374,16 +388,16 @@ def _read_any(value: object) -> WireHandle:
 
 _HANDLE_STRING: Final = WithJsonSchema(HANDLE_SCHEMA)
 
-# Any handle at all, for parameters and events that carry other plugins' handles.
+# A handle of any type, for parameters and events that carry handles of other plugins.
 AnyHandle = Annotated[WireHandle, PlainValidator(_read_any), PlainSerializer(str), _HANDLE_STRING]
 
 
 def _check_object(value: str | dict[str, Any]) -> str | dict[str, Any]:
-    """Refuse an object that is not a handle. A text is read later."""
+    """Refuse an object that is not a handle. A text is parsed later."""
     if isinstance(value, dict):
         _read_any(value)
     return value
 
 
-# The same, not looked at yet: for methods that answer for each of many handles by itself.
+# The same, not parsed yet: for methods that report the error of each handle by itself.
 UnreadHandle = Annotated[str | dict[str, Any], AfterValidator(_check_object), _HANDLE_STRING]

@@ -1,83 +1,121 @@
-"""The hints of `@method`: their types, and the checks when the class is made.
+"""The hints of `@method`: their types and their checks.
 
-A misspelt hint would be ignored by every client, so it is an error at import.
+Clients ignore a hint that they don't know, so a misspelt one is an error at import.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypedDict, get_args
 
-Rendering = Literal["tree", "chat", "table", "text"]
+from hubd.wire.text import did_you_mean
+
+Rendering = Literal["tree", "chat", "table", "text", "process"]
 
 
 class McpHints(TypedDict, total=False):
-    """How a method looks to MCP clients."""
+    """Hints for the MCP server."""
 
-    # Another name of the tool.
+    # The name of the tool, if it is not `namespace.method`.
     name: str
-    # The tool's result is one text block and nothing else.
+    # True: the result of the tool is one text block and nothing else.
     text_only: bool
-    # The method is a resource: variables of its URI, and the parameter of each.
+    # The method is a resource: the variables of its URI, with the parameter of each.
     resource: Mapping[str, str]
 
 
 RENDERINGS: Final[tuple[str, ...]] = get_args(Rendering)
 
+_FLAGS: Final = ("read_only", "destructive", "needs_context")
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _PATH: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)+")
 
 
 def check_hints(where: str, hints: Mapping[str, Any], parameters: Iterable[str]) -> None:
-    """Refuse hints that no client would understand.
+    """Refuse hints that clients don't know.
 
     Args:
-        where: The module, class and method, for the message.
-        hints: The hints by name, as the decorator was given them.
-        parameters: The parameters of the method.
+        where: The module, class and method, for messages.
+        hints: The hints of the decorator, by name.
+        parameters: The names of the method's parameters.
 
     Raises:
         TypeError: Names the method, the hint and the remedy.
     """
     names = list(parameters)
+    for flag in _FLAGS:
+        if not isinstance(hints.get(flag, False), bool):
+            raise TypeError(f"{where}: {flag} must be True or False")
     render = hints.get("render")
     if render is not None and render not in RENDERINGS:
         raise TypeError(f"{where}: render={render!r} is not one of {', '.join(RENDERINGS)}")
-    for parameter, lister in hints.get("completes", {}).items():
-        _check_parameter(where, "completes", parameter, names)
-        if not isinstance(lister, str) or not _PATH.fullmatch(lister):
-            raise TypeError(
-                f"{where}: completes={{{parameter!r}: {lister!r}}} must name a method by its "
-                "path, such as 'notes.list'"
-            )
-    for parameter in hints.get("aliases", {}):
-        _check_parameter(where, "aliases", parameter, names)
+    _check_completes(where, hints.get("completes", {}), names)
     _check_aliases(where, hints.get("aliases", {}), names)
     _check_mcp(where, hints.get("mcp", {}), names)
+
+
+def check_one_of(where: str, one_of: Sequence[str], fields: Mapping[str, tuple[Any, Any]]) -> None:
+    """Refuse a choice between parameters that don't exist or are required.
+
+    Raises:
+        TypeError: Names the method and the parameter.
+    """
+    for name in one_of:
+        _check_parameter(where, "one_of", name, list(fields))
+        if fields[name][1].is_required():
+            raise TypeError(f"{where}: one_of names '{name}', which is required; give it a default")
 
 
 def check_listers(
     where: str, namespace: str, hints: Mapping[str, Any], methods: Iterable[str]
 ) -> None:
-    """Refuse `completes` that names a method which the class itself does not have.
+    """Refuse `completes` with a method of the plugin that does not exist.
 
     Raises:
-        TypeError: Names the method that is missing, and the nearest.
+        TypeError: Names the missing method and the nearest.
     """
     names = list(methods)
     for lister in hints.get("completes", {}).values():
         path, _, name = lister.rpartition(".")
         if path == namespace and name not in names:
             raise TypeError(
-                f"{where}: completes names {lister}, which is not a method; {_nearest(name, names)}"
+                f"{where}: completes names {lister}, which is not a method. {_nearest(name, names)}"
             )
 
 
-def _check_mcp(where: str, hints: Mapping[str, Any], parameters: list[str]) -> None:
-    known = list(McpHints.__annotations__)
+def _check_completes(where: str, completes: object, parameters: list[str]) -> None:
+    example = "such as completes={'id': 'notes.list'}"
+    if not isinstance(completes, Mapping):
+        raise TypeError(f"{where}: completes must map parameters to methods, {example}")
+    for parameter, lister in completes.items():
+        _check_parameter(where, "completes", parameter, parameters)
+        if not isinstance(lister, str) or not _PATH.fullmatch(lister):
+            raise TypeError(
+                f"{where}: completes={{{parameter!r}: {lister!r}}} must name a method by its "
+                f"path, {example}"
+            )
+
+
+def _check_aliases(where: str, aliases: object, parameters: list[str]) -> None:
+    example = "such as aliases={'text': ['content']}"
+    if not isinstance(aliases, Mapping):
+        raise TypeError(f"{where}: aliases must map parameters to lists of names, {example}")
+    for parameter, others in aliases.items():
+        _check_parameter(where, "aliases", parameter, parameters)
+        if not isinstance(others, list | tuple):
+            raise TypeError(f"{where}: aliases: write a list, {{{parameter!r}: [{others!r}]}}")
+    names = [name for others in aliases.values() for name in others]
+    for name in names:
+        if name in parameters or names.count(name) > 1:
+            raise TypeError(f"{where}: the alias '{name}' already names another parameter")
+
+
+def _check_mcp(where: str, hints: object, parameters: list[str]) -> None:
+    possible = list(McpHints.__annotations__)
+    if not isinstance(hints, Mapping):
+        raise TypeError(f"{where}: mcp must be a dict with {', '.join(possible)}")
     for name in hints:
-        if name not in known:
-            raise TypeError(f"{where}: mcp has no hint {name!r}; {_nearest(name, known)}")
+        if name not in possible:
+            raise TypeError(f"{where}: mcp has no hint {name!r}. {_nearest(name, possible)}")
     if not isinstance(hints.get("name", ""), str):
         raise TypeError(f"{where}: mcp['name'] must be a string, the name of the tool")
     if not isinstance(hints.get("text_only", False), bool):
@@ -94,24 +132,12 @@ def _check_mcp(where: str, hints: Mapping[str, Any], parameters: list[str]) -> N
         _check_parameter(where, "mcp['resource']", parameter, parameters)
 
 
-def _check_aliases(where: str, aliases: Mapping[str, Any], parameters: list[str]) -> None:
-    """Every name must mean one parameter."""
-    for parameter, others in aliases.items():
-        if isinstance(others, str):
-            raise TypeError(f"{where}: aliases: write a list, {{{parameter!r}: [{others!r}]}}")
-    names = [name for others in aliases.values() for name in others]
-    for name in names:
-        if name in parameters or names.count(name) > 1:
-            raise TypeError(f"{where}: the alias '{name}' already means another parameter")
-
-
 def _check_parameter(where: str, hint: str, name: object, parameters: list[str]) -> None:
     if name not in parameters:
         raise TypeError(
-            f"{where}: {hint} names unknown parameter {name!r}; {_nearest(str(name), parameters)}"
+            f"{where}: {hint} names unknown parameter {name!r}. {_nearest(str(name), parameters)}"
         )
 
 
 def _nearest(name: str, names: list[str]) -> str:
-    close = get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there is: {', '.join(names) or 'none'}"
+    return did_you_mean(name, names) or f"There are: {', '.join(names) or 'none'}"

@@ -1,6 +1,6 @@
-"""The hub as a plugin sees it: calling, resolving, asking the caller, telling progress.
+"""The hub as a plugin sees it: calls, handles, questions to the caller, progress.
 
-Only the surface; the hub implements it (plexus/host.py), and a test may implement it too.
+`Host` is a protocol. plexus/host.py implements it, and a test may implement it too.
 """
 
 import json
@@ -16,7 +16,7 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
 from hubd.errors import HubError
 from hubd.wire.caller import Client, Context
@@ -25,8 +25,11 @@ from hubd.wire.handle import WireHandle
 if TYPE_CHECKING:
     from hubd.activation.base import Activation
 
-# The fields in which resolved data mostly says what it has to say, the best first.
-SAYING: Final = ("content", "text", "output", "prompt", "message")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Fields of resolved data that hold its text, in order of preference.
+TEXT_FIELDS: Final = ("content", "text", "output", "prompt", "message")
 
 
 @dataclass(frozen=True)
@@ -39,57 +42,115 @@ class Option:
 
 
 class Resolved:
-    """What a handle pointed at."""
+    """The data of a handle."""
 
     def __init__(self, handle: WireHandle, kind: str, json: bytes, summary: str) -> None:
         self.handle = handle
         self.kind = kind
-        # The data as any client sees it; most who resolve only pass it on.
+        # The data as clients get it. It is parsed only if a plugin uses `data` or `text`.
         self.json = json
         # The data in one line.
         self.summary = summary
 
     @cached_property
     def data(self) -> Mapping[str, Any]:
-        """The data, to look into."""
-        # Not pydantic's parser: it refuses what is nested deeper than a client may send, and
-        # what a plugin makes of that is a little deeper.
+        """The parsed data."""
+        # Pydantic's parser limits the nesting to that of a client's message. Data that a plugin
+        # wraps around a message is nested a little deeper.
         data: dict[str, Any] = json.loads(self.json)
         return data
 
     @property
     def text(self) -> str:
-        """What it says, for readers of plain text such as language models; else its JSON."""
-        for name in SAYING:
-            if isinstance(said := self.data.get(name), str):
-                return said
+        """The text of the data, for language models and other readers; else its JSON."""
+        for name in TEXT_FIELDS:
+            if isinstance(text := self.data.get(name), str):
+                return text
         return self.json.decode()
 
 
+class ChildProcess(Protocol):
+    """A child process that `host.process` started."""
+
+    @property
+    def caller(self) -> Client:
+        """The client that called the method. The process acts on its behalf."""
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        """The pid and the start time, for `host.end_process` after the daemon was killed."""
+
+    @property
+    def status(self) -> int | None:
+        """The exit status, negative for a signal; None while the process runs."""
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last 16 KiB of stderr."""
+
+    def lines(self) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of stdout without their ends, until it is closed; blank ones are skipped.
+
+        The process waits while no reader asks. A cancelled reader loses nothing: the next one
+        continues there.
+
+        Raises:
+            Timeout: The process printed nothing for `silence_seconds`. It still runs.
+        """
+
+    def stderr_lines(self) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of stderr, as `lines` does; needs `stderr_lines=True`."""
+
+    async def write(self, data: bytes) -> None:
+        """Write to the standard input, and wait until the system has taken it.
+
+        Raises:
+            Timeout: The process does not read its input.
+            Unavailable: The input is closed.
+        """
+
+    def close_input(self) -> None:
+        """Close the standard input."""
+
+    async def wait(self) -> int:
+        """Wait for the end of the process and return its exit status."""
+
+    async def end(self) -> None:
+        """End the process and all its descendants: SIGTERM first, then SIGKILL."""
+
+
 class Host(Protocol):
-    """What `self.host` offers inside a method, a resolver or `lifespan`."""
+    """The type of `self.host`, for use inside a method, a resolver or `lifespan`."""
 
     @property
     def context(self) -> Context:
-        """The caller's working directory and environment; empty where it gave none."""
+        """The caller's working directory and environment; empty if the caller sent none."""
 
     @property
     def client(self) -> Client:
-        """The program that calls: its transport, its name, and the session it speaks for."""
+        """The calling program: its transport, its name, and its Claude session if it has one."""
 
     def call(
         self, method: str, /, **params: Any
     ) -> AbstractAsyncContextManager[AsyncIterator[dict[str, Any]]]:
         """Call any method of the hub: `async with self.host.call("arbor.tree_get", …) as events`.
 
-        Yields the contents of its data items. Leaving the block ends the call.
+        The iterator yields the events as dictionaries. Leaving the block cancels the call.
 
         Raises:
-            HubError: What the method ended with, while iterating.
+            HubError: The error of the method, while iterating.
+        """
+
+    async def call_one(self, method: str, /, **params: Any) -> dict[str, Any]:
+        """Call a method that returns one event, and return this event.
+
+        Raises:
+            HubError: The error of the method.
+            ExecutionError: The method sent no event, or more than one.
         """
 
     async def resolve(self, handle: str | WireHandle) -> Resolved:
-        """What a handle of any plugin points at.
+        """Return the data of a handle of any plugin.
 
         Raises:
             HubError: As `plexus.resolve_handle`.
@@ -98,54 +159,132 @@ class Host(Protocol):
     def resolve_each(
         self, handles: Iterable[str | WireHandle]
     ) -> AsyncGenerator[Resolved | HubError, None]:
-        """Each of several handles in order, a few at a time; one that fails is its error.
+        """Yield the data of each handle, or its error, in the order of the handles.
 
-        Use it inside `aclosing`, so that leaving early ends what is under way.
+        A few are resolved at a time. Use it inside `aclosing`, so that leaving the loop early
+        cancels the rest.
         """
 
     def named(self, handle: WireHandle) -> WireHandle:
-        """The same handle with its plugin's name in place of an id, where the hub knows it."""
+        """Return the handle with its plugin's name instead of its id, if the plugin is there."""
 
     async def add_child(self, parent: "Activation", child: "Activation") -> None:
-        """Attach a child below a plugin: use `self.add_child(child)`."""
+        """Implement `Activation.add_child`."""
 
     async def remove_child(self, parent: "Activation", namespace: str) -> None:
-        """Detach such a child: use `self.remove_child(namespace)`."""
+        """Implement `Activation.remove_child`."""
 
     def unowned(self, handle: WireHandle) -> HubError | None:
-        """Return the error that resolving would end with if no plugin owns a handle."""
+        """Return the error of resolving a handle that no plugin owns; None if one does."""
 
     def prompts_changed(self) -> None:
-        """Tell whoever shows prompts that this plugin offers others than before."""
+        """Notify MCP clients that the list of prompts changed."""
 
     async def progress(self, message: str, percentage: float | None = None) -> None:
-        """Tell the caller how far the method is."""
+        """Send progress to the caller.
+
+        Args:
+            message: One line of text.
+            percentage: From 0 to 100, if it is known.
+        """
 
     async def advise(self, topic: str, suggestion: str) -> None:
-        """Tell the caller something to know that is no error: a guidance item, a warning."""
+        """Send a warning to the caller, as a guidance item.
 
-    def when_delivered(self, callback: Callable[[bool], Awaitable[None]]) -> None:
-        """Run `callback` once the caller has everything that this call yields.
+        Args:
+            topic: A short name of the subject, for programs.
+            suggestion: One sentence for people.
+        """
+
+    def after_sent(self, callback: Callable[[bool], Awaitable[None]]) -> None:
+        """Run `callback` once the caller's connection has taken the events of this call.
 
         It runs exactly once, after the method has ended: with True when the kernel has taken
         the bytes, the MCP response was sent, or the calling code has taken the items; with
-        False if the caller is gone, or the call fails or is cancelled before that. Over a
-        socket, the call ends after the callback.
+        False if the connection is closed, or the call fails or is cancelled before that. Over
+        a socket, the call ends after the callback.
 
         Raises:
             Internal: No call is running.
         """
 
+    async def in_thread(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a blocking function in a thread and return its result.
+
+        Other calls continue meanwhile. The thread sees the context variables of the caller. If
+        the call is cancelled, the thread still runs to its end, and its result is dropped.
+
+        Raises:
+            TypeError: The function is `async def`, which needs no thread.
+        """
+
+    def process(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = b"",
+        mark: str | None = None,
+        name: str | None = None,
+        stderr_lines: bool = False,
+        max_line_bytes: int = 8 * 1024 * 1024,
+        silence_seconds: float | None = None,
+        eof_seconds: float = 0.0,
+    ) -> AbstractAsyncContextManager[ChildProcess]:
+        """Run a program for as long as the block lasts.
+
+            async with self.host.process(["ls", "-l"]) as child:
+                async for line in child.lines():
+                    yield Line(text=line.decode(errors="replace"))
+                status = await child.wait()
+
+        Leaving the block ends the program and all its descendants, also if the call is cancelled
+        or the daemon stops. When the daemon is killed, the system sends SIGTERM to the program.
+
+        Args:
+            command: The program, looked up on the PATH of `env`, and its arguments.
+            cwd: The working directory; by default the caller's, else the user's home.
+            env: The whole environment, without the hub's secrets; by default `environment`.
+            stdin: The standard input, empty by default; None keeps it open for `write`.
+            mark: A text that no other process on the machine has, such as a UUID. With it and
+                the stored identity, `end_process` ends descendants too.
+            name: The name of the program in messages.
+            stderr_lines: Whether `stderr_lines` is read. Otherwise only the tail is kept.
+            max_line_bytes: The maximum size of a line; longer ones are logged and skipped.
+            silence_seconds: The longest wait of `lines` for output; by default without limit.
+            eof_seconds: Seconds to end after the end of the input, before SIGTERM.
+
+        Raises:
+            Unavailable: The program does not exist, or cannot be started.
+        """
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The caller's environment, or the daemon's, without the hub's secrets."""
+
+    async def end_process(self, pid: int, started: str, mark: str | None = None) -> bool:
+        """End a process that an earlier daemon left behind, and all its descendants.
+
+        Args:
+            pid: The pid of its identity.
+            started: The start time of its identity.
+            mark: Its mark.
+
+        Returns:
+            Whether it was running.
+        """
+
     async def confirm(
         self, message: str, *, default: bool | None = None, timeout_seconds: float = 30.0
     ) -> bool:
-        """Ask yes or no.
+        """Ask the caller a yes-or-no question and return the answer.
 
-        Without an answer in time the default stands, where there is one.
+        The default is the answer if the caller does not answer in time.
 
         Raises:
-            Timeout: No answer, no default.
-            Cancelled: The caller declined to answer, or cannot be asked.
+            Timeout: The caller did not answer in time, and the question has no default.
+            Cancelled: The caller declined to answer, or can't be asked.
         """
 
     async def prompt(
@@ -157,7 +296,7 @@ class Host(Protocol):
         multiline: bool = False,
         timeout_seconds: float = 30.0,
     ) -> str:
-        """Ask for a text. Raises as `confirm`."""
+        """Ask the caller for a text and return it. Raises as `confirm`."""
 
     async def select(
         self,
@@ -167,7 +306,7 @@ class Host(Protocol):
         multi: bool = False,
         timeout_seconds: float = 30.0,
     ) -> list[str]:
-        """Ask to choose; the values chosen. Raises as `confirm`."""
+        """Ask the caller to choose and return the chosen values. Raises as `confirm`."""
 
     async def custom(self, data: Mapping[str, Any], *, timeout_seconds: float = 30.0) -> Any:
-        """Ask something that only this plugin and its client understand. Raises as `confirm`."""
+        """Ask a question in a format of this plugin and its client. Raises as `confirm`."""

@@ -1,4 +1,4 @@
-"""JSON Schemas of params and events, as the hub shows them. Pure."""
+"""The JSON Schemas of params and events. Pure functions."""
 
 from functools import cache
 from typing import Annotated, Any, Union
@@ -13,7 +13,7 @@ from hubd.wire.schema import JsonSchema
 
 @cache
 def events_schema(events: tuple[type, ...]) -> JsonSchema:
-    """JSON Schema of any of the events; made once, since many methods yield the same ones."""
+    """Return the JSON Schema of a union of events. Cached, because methods share events."""
     models = tuple(event for event in events if event is not Encoded)
     if not models:
         return {"type": "object"}
@@ -24,7 +24,7 @@ def events_schema(events: tuple[type, ...]) -> JsonSchema:
 
 
 def json_schema(annotation: Any, mode: JsonSchemaMode) -> JsonSchema:
-    """JSON Schema of a type, without the titles that only repeat the names."""
+    """Return the JSON Schema of a type, without titles that repeat the names of fields."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation.model_json_schema(mode=mode, schema_generator=_Untitled)
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
@@ -40,7 +40,7 @@ class _Untitled(GenerateJsonSchema):
         definitions = generated.get("$defs", {})
         for model in (generated, *definitions.values()):
             model.pop("title", None)
-        # A handle is a plain string to every reader; no reference is worth following for it.
+        # A handle is a plain string, so its schema replaces the references to it.
         handles = {name for name, model in definitions.items() if model == HANDLE_SCHEMA}
         inlined: JsonSchema = _inline(generated, {f"#/$defs/{name}" for name in handles})
         for name in handles:
@@ -51,7 +51,7 @@ class _Untitled(GenerateJsonSchema):
 
 
 def _inline(part: Any, references: set[str]) -> Any:
-    """The same schema with the references to handle types replaced by what they stand for."""
+    """Return the schema with the schema of handles in place of these references."""
     if isinstance(part, list):
         return [_inline(entry, references) for entry in part]
     if not isinstance(part, dict):

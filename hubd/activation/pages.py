@@ -1,4 +1,4 @@
-"""Lists that are sent in pages, so that a long one holds up no other client."""
+"""Lists that are sent in pages, so that a long list does not delay other clients."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,10 +6,10 @@ from typing import Annotated, Final, TypeVar
 
 from pydantic import Field
 
-# Rows in one item: as many as can be read, encoded and sent in a few milliseconds.
+# Rows in one item: few enough to be read, encoded and sent in a few milliseconds.
 ROWS_PER_ITEM: Final = 100
 
-# The maximum number of rows that a caller wants.
+# The type of a `limit` parameter: the maximum number of rows.
 RowLimit = Annotated[int, Field(ge=1, le=1_000_000, examples=[20])]
 
 T = TypeVar("T")
@@ -18,9 +18,9 @@ T = TypeVar("T")
 async def limited(
     pages: AsyncIterator[list[T]], limit: int | None = None
 ) -> AsyncIterator[list[T]]:
-    """Yield the rows of these pages, at most `limit`; one empty page if there are none.
+    """Yield pages of at most `limit` rows in all; one empty page if the list is empty.
 
-    The event loop gets a turn after each page, because reading and sending may need none.
+    Other tasks run after each page, because reading and sending may never wait.
     """
     left = limit
     empty = True

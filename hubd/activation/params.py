@@ -1,4 +1,4 @@
-"""What the parameters and events of several plugins have in common."""
+"""Types of parameters and events that several plugins share."""
 
 import re
 import unicodedata
@@ -11,11 +11,11 @@ from pydantic_core import PydanticCustomError
 
 from hubd.storage import ids
 
-# Only in the schema: the code that reads an id refuses other strings in words of its own.
+# In the schema only. The code that looks up an id refuses other strings in its own words.
 _PREFIX: Final[JsonDict] = {"pattern": "^[0-9A-Fa-f-]{8,36}$"}
 _ENDING: Final[JsonDict] = {"pattern": "^[0-9A-Fa-f-]{4,36}$"}
 
-# The id of a tree, a session or a stream, or the beginning of it: 8 or more hex digits.
+# The id of a tree, a session or a stream, or its first 8 or more hex digits.
 IdPrefix = Annotated[
     str,
     Field(
@@ -26,7 +26,7 @@ IdPrefix = Annotated[
     ),
 ]
 TreeId = IdPrefix
-# The id of a node in a tree that the call names too, or the end of it: 4 or more hex digits.
+# The id of a node in a tree that the call names, or its last 4 or more hex digits.
 NodeId = Annotated[
     str,
     Field(
@@ -36,7 +36,7 @@ NodeId = Annotated[
         json_schema_extra=_ENDING,
     ),
 ]
-# An id that can't be shortened, because nothing says among which ids it must be unique.
+# A complete id. It can't be shortened, because the ids to compare it with are not known.
 WholeId = Annotated[UUID, WithJsonSchema({"type": "string", "pattern": "^[0-9A-Fa-f-]{32,36}$"})]
 
 # Control characters, line ends, and characters that are invisible or change the direction of the
@@ -55,7 +55,7 @@ _UNSAFE_CHARACTER: Final = re.compile(f"[{_UNSAFE}{_TAGS}]")
 
 
 def name_problem(text: str) -> str | None:
-    """Return what keeps a text from being a name: characters that a terminal would not show."""
+    """Return the reason why a text is not a name: a character that terminals don't show."""
     if _NAME.fullmatch(text) and not re.search(f"[{_TAGS}]", text):
         return None
     unsafe = _UNSAFE_CHARACTER.search(text)
@@ -71,13 +71,13 @@ def _check_name(text: str) -> str:
     return text
 
 
-# Refuses what a terminal would not show as it is; says so in the schema too.
+# A text that terminals show unchanged. The schema has the pattern too.
 SafeText = Annotated[
     str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": NAME_PATTERN})
 ]
 # The name of a session, a cone, an owner …
 Name = Annotated[SafeText, Field(min_length=1, max_length=200, examples=["hello"])]
-# The name of another one beside it.
+# The name of a second one, for example of a copy.
 NewName = Annotated[SafeText, Field(min_length=1, max_length=200, examples=["other"])]
 
 
@@ -89,5 +89,5 @@ class Position(BaseModel, defer_build=True):
 
     @classmethod
     def at(cls, tree_id: bytes, node_id: bytes) -> Self:
-        """A place by the ids as they are stored."""
+        """Return the position of stored ids."""
         return cls(tree_id=ids.text(tree_id), node_id=ids.text(node_id))

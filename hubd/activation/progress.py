@@ -1,4 +1,4 @@
-"""Progress of a long method, at a pace that a reader can follow."""
+"""Progress of a long method, at most once a second."""
 
 import time
 from collections.abc import Callable
@@ -13,8 +13,8 @@ REPORT_SECONDS: Final = 1.0
 class Progress:
     """Report how far a method is: after the first second, then at most once a second.
 
-    A method that takes less than a second reports nothing, so `update` can be called as often
-    as is convenient:
+    A method that takes less than a second reports nothing, so `update` may be called for every
+    row:
 
         progress = Progress(self.host, "importing nodes")
         for done, row in enumerate(rows):
@@ -29,7 +29,7 @@ class Progress:
 
         Args:
             host: The plugin's host, which sends the reports to the caller.
-            message: What the method is doing, such as "importing nodes".
+            message: The work in progress, such as "importing nodes".
             clock: The current time in seconds.
         """
         self._host = host

@@ -1,10 +1,10 @@
-"""Prompts an activation offers: named texts with blanks, for people to choose in their client."""
+"""Prompts: texts with arguments that users choose in their MCP clients."""
 
 from typing import Literal, NamedTuple
 
 
 class PromptArgument(NamedTuple):
-    """One blank."""
+    """An argument of a prompt."""
 
     name: str
     description: str = ""
@@ -12,7 +12,7 @@ class PromptArgument(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """One prompt; its name is unique within its activation."""
+    """A prompt. Its name is unique within its activation."""
 
     name: str
     description: str = ""
@@ -20,7 +20,7 @@ class Prompt(NamedTuple):
 
 
 class PromptMessage(NamedTuple):
-    """One message of a prompt whose blanks are filled."""
+    """A message of a prompt with its arguments filled in."""
 
     role: Literal["user", "assistant"]
     text: str

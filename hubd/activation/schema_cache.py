@@ -1,7 +1,7 @@
-"""JSON Schemas that were made before: the hub's own plugins are not described anew at every start.
+"""A cache of the JSON Schemas of the built-in plugins, so that the hub starts faster.
 
-Only for modules of hubd itself, and only while none of its files has changed: what a third party
-writes may depend on anything, so it is described when it is imported, always.
+The cache is valid until a file of hubd changes. The schemas of other plugins may depend on
+anything, so they are built at every import.
 """
 
 import hashlib
@@ -20,53 +20,60 @@ from hubd.wire.schema import JsonSchema
 PACKAGE = "hubd."
 
 
-class Described:
-    """The schemas of one installation, by what they describe."""
+class SchemaCache:
+    """The cached schemas of one installation."""
 
     def __init__(self) -> None:
-        # None until a file was opened: nothing is remembered then.
+        # None until `open`; without a file, nothing is cached.
         self._file: Path | None = None
         self._fingerprint = ""
-        self._known: dict[str, Any] = {}
-        # Whether something had to be described that the file does not have.
-        self._grew = False
+        # By module and name.
+        self._schemas: dict[str, Any] = {}
+        # True if the file lacks a schema.
+        self._is_stale = False
 
     def open(self, file: Path) -> None:
-        """Use what an earlier start has left here, if it fits."""
+        """Read the cache, unless it was written by another version of the files."""
         self._file, self._fingerprint = file, fingerprint()
-        self._known, self._grew = {}, False
+        self._schemas, self._is_stale = {}, False
         with suppress(OSError, ValueError):
-            kept = from_json(file.read_bytes())
-            if isinstance(kept, dict) and kept.get("fingerprint") == self._fingerprint:
-                self._known = kept["schemas"]
+            content = from_json(file.read_bytes())
+            if isinstance(content, dict) and content.get("fingerprint") == self._fingerprint:
+                self._schemas = content["schemas"]
 
     def schema(self, module: str, name: str, make: Callable[[], JsonSchema]) -> JsonSchema:
-        """The schema of something in a module."""
+        """Return a schema from the cache, or build it.
+
+        Args:
+            module: The module of the function that the schema describes.
+            name: The name of the schema within the module.
+            make: Builds the schema.
+        """
         if self._file is None or not module.startswith(PACKAGE):
             return make()
         key = f"{module}:{name}"
-        if key not in self._known:
-            self._known[key], self._grew = make(), True
-        found: JsonSchema = self._known[key]
-        return found
+        if key not in self._schemas:
+            self._schemas[key], self._is_stale = make(), True
+        schema: JsonSchema = self._schemas[key]
+        return schema
 
     def save(self) -> None:
-        """Leave everything for the next start; a failure only costs time."""
-        if self._file is None or not self._grew:
+        """Write the cache. A failure only costs time at the next start."""
+        if self._file is None or not self._is_stale:
             return
         temporary = self._file.with_suffix(f".{os.getpid()}")
-        content = {"fingerprint": self._fingerprint, "schemas": self._known}
+        content = {"fingerprint": self._fingerprint, "schemas": self._schemas}
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as written:
                 written.write(to_json(content))
             temporary.replace(self._file)
-        self._grew = False
+        self._is_stale = False
 
 
 def fingerprint() -> str:
-    """Changes whenever a file of hubd does, and with Python and pydantic."""
-    found = hashlib.sha256(f"{sys.version} {VERSION}".encode())
+    """Return a hash over the files of hubd and the versions of Python and pydantic."""
+    digest = hashlib.sha256(f"{sys.version} {VERSION}".encode())
     waiting = [str(Path(__file__).parent.parent)]
     while waiting:
         directory = waiting.pop()
@@ -74,10 +81,10 @@ def fingerprint() -> str:
             if entry.is_dir():
                 waiting.append(entry.path)
             elif entry.name.endswith(".py"):
-                facts = entry.stat()
-                found.update(f"{entry.path} {facts.st_mtime_ns} {facts.st_size}\n".encode())
-    return found.hexdigest()
+                status = entry.stat()
+                digest.update(f"{entry.path} {status.st_mtime_ns} {status.st_size}\n".encode())
+    return digest.hexdigest()
 
 
-# One for the process: plugins are described as they are imported.
-DESCRIBED = Described()
+# One for the process, because schemas are built at import.
+SCHEMA_CACHE = SchemaCache()

@@ -1,4 +1,4 @@
-"""A plugin's settings, from its section of the configuration file and from the environment."""
+"""The settings of a plugin, from its section of `config.toml` and from the environment."""
 
 import os
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ M = TypeVar("M", bound=BaseModel)
 def read_settings(model: type[M], path: str, section: Mapping[str, Any]) -> M:
     """Return the settings of the plugin at `path`.
 
-    A field whose type is a model is a table: `[notes.server]`, `HUBD_NOTES_SERVER_PORT`.
+    A field with a model as its type is a table: `[notes.server]`, `HUBD_NOTES_SERVER_PORT`.
 
     Raises:
-        InvalidParams: Names the setting, where it comes from, and what is wrong with it.
+        InvalidParams: Names the setting, its source and the problem.
     """
     # Other tables are sections of the plugin's children.
     tables = unknown_tables(model, section)
@@ -43,7 +43,7 @@ def unknown_tables(model: type[BaseModel], section: Mapping[str, Any]) -> list[s
 
 
 def _collect(model: type[BaseModel], path: str, section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values for a model: those of the section, under the environment's."""
+    """Return the values for a model. The environment overrides the section."""
     unknown = sorted(section.keys() - model.model_fields.keys())
     if unknown:
         raise InvalidParams(
@@ -59,13 +59,13 @@ def _collect(model: type[BaseModel], path: str, section: Mapping[str, Any]) -> d
             collected = _collect(table, f"{path}.{name}", inner)
             if collected or name in section:
                 values[name] = collected
-        elif (given := os.environ.get(variable(path, name))) is not None:
-            values[name] = given
+        elif (text := os.environ.get(variable(path, name))) is not None:
+            values[name] = text
     return values
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
-    """Return the model that a field is, or may be; None if it is a plain value."""
+    """Return the model in the type of a field; None for a plain value."""
     for part in (annotation, *get_args(annotation)):
         if isinstance(part, type) and issubclass(part, BaseModel):
             return part if get_origin(annotation) in (None, Union, UnionType) else None
@@ -73,5 +73,5 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
 
 
 def variable(path: str, name: str) -> str:
-    """The environment variable of a setting."""
+    """Return the name of a setting's environment variable."""
     return f"HUBD_{path}_{name}".upper().replace(".", "_").replace("-", "_")

@@ -1,4 +1,4 @@
-"""The context of a node: the messages that a model is sent, from the root of the tree to the node.
+"""The context of a node: the messages to a model, from the root of the tree to the node.
 
 A text node is a message of the user. An external node of any plugin is resolved through the hub,
 and its kind decides the message:
@@ -10,11 +10,11 @@ and its kind decides the message:
     binary, event, session,    `[KIND: …]` with its one-line summary
     approval
     any other                  its text, else its data as JSON
-    (it can't be resolved)     `[External reference: HANDLE]`
+    (unresolvable)             `[External reference: HANDLE]`
 
 The role of a message is the one that the resolved data names: `system`, `user` or `assistant`.
-Without one of these, the user says it. Thinking is not told, because it belongs to its own model.
-A block or result on the path that came with the message above it is not told twice.
+Any other message has the role `user`. Thinking is left out, because only its model can read it.
+A block or result on the path that is part of the message above it is not repeated.
 """
 
 import json
@@ -32,20 +32,20 @@ from hubd.storage.database import Database
 Role = Literal["system", "user", "assistant"]
 
 ROLES: Final = frozenset(get_args(Role))
-# Kinds of which a model is told no more than the summary.
+# Kinds with only a summary in the context.
 SUMMARISED: Final = frozenset(("binary", "event", "session", "approval"))
-# In place of the result of a tool call that has none: no model takes a call without a result.
+# Replaces the missing result of a tool call, because providers refuse a call without a result.
 NO_RESULT: Final = "[The tool was interrupted before it gave a result]"
 
-# Blocks that are not told: thinking, and tool calls that broke off.
-_NOT_TOLD: Final = ("thinking", "redacted_thinking", "tool_use")
+# Blocks that are left out: thinking, and incomplete tool calls.
+_LEFT_OUT: Final = ("thinking", "redacted_thinking", "tool_use")
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
 
 class Message(NamedTuple):
-    """A message of a context, and the node that it comes from."""
+    """A message of a context, and its node."""
 
     node: Node
     role: Role
@@ -55,17 +55,17 @@ class Message(NamedTuple):
 
 
 class OwnNodes(Protocol[T_co]):
-    """Reads the nodes of one plugin, which needs more of them than their text."""
+    """A reader of a plugin's own nodes, for a plugin that needs more than their text."""
 
     def owns(self, node: Node) -> bool:
-        """Return whether the node is one of the plugin."""
+        """Return whether the node belongs to the plugin."""
 
     async def read(
         self, node: Node, above: Node | None, below: Node | None
     ) -> Sequence[T_co] | None:
         """Read the messages of a node between its neighbours on the path.
 
-        None if the node is resolved like those of other plugins.
+        None if the node should be resolved like a node of another plugin.
         """
 
 
@@ -77,7 +77,7 @@ def messages(db: Database, host: Host, place: Place) -> AsyncGenerator[Message, 
 async def messages_with(
     db: Database, host: Host, place: Place, own: OwnNodes[T]
 ) -> AsyncGenerator[Message | T, None]:
-    """As `messages`; `own` reads the plugin's own nodes."""
+    """Do the same as `messages`, but `own` reads the plugin's own nodes."""
     foreign = _Foreign(db, host)
     above: Node | None = None
     async for page in _path(db, place):
@@ -90,8 +90,8 @@ async def messages_with(
                 elif not own.owns(node):
                     for message in await foreign.read(node, above, below, await anext(answers)):
                         yield message
-                elif (kept := await own.read(node, above, below)) is not None:
-                    for entry in kept:
+                elif (entries := await own.read(node, above, below)) is not None:
+                    for entry in entries:
                         yield entry
                 else:
                     [answer] = [each async for each in host.resolve_each([node.handle])]
@@ -103,10 +103,10 @@ async def messages_with(
 async def children(db: Database, node: Node) -> list[Node]:
     """Read all children of a node in lane `main`, in order of creation."""
     place = Place(node.key, node.id, 0, node.segment, node.depth, node.lane)
-    found: list[Node] = []
-    while page := await walk.children(db, place, MAIN_ONLY, found[-1].key if found else 0):
-        found += page
-    return found
+    nodes: list[Node] = []
+    while page := await walk.children(db, place, MAIN_ONLY, nodes[-1].key if nodes else 0):
+        nodes += page
+    return nodes
 
 
 def belongs(message: Node, role: str | None, below: Node | None, *, complete: bool) -> bool:
@@ -115,8 +115,8 @@ def belongs(message: Node, role: str | None, below: Node | None, *, complete: bo
     Args:
         message: A child of the turn.
         role: The role of the message.
-        below: The node of the path below the turn, if the path goes on.
-        complete: False if the message broke off and was asked for again.
+        below: The node of the path below the turn, or None at its end.
+        complete: False if the message was interrupted and requested again.
     """
     if role == "user":
         return True
@@ -126,7 +126,7 @@ def belongs(message: Node, role: str | None, below: Node | None, *, complete: bo
 
 
 class _NoOwnNodes:
-    """For a plugin that needs only the text of all nodes."""
+    """A reader for a plugin that needs only the text of nodes."""
 
     def owns(self, node: Node) -> bool:
         return False
@@ -138,17 +138,17 @@ class _NoOwnNodes:
 
 
 class _Foreign:
-    """Makes messages of resolved nodes. Each context has its own."""
+    """Turns resolved nodes into messages, for one context."""
 
     def __init__(self, db: Database, host: Host) -> None:
         self._db = db
         self._host = host
-        # The messages that came with their turn.
-        self._told: set[bytes] = set()
-        # The blocks of the last message, and the ids of the tools it calls.
+        # The ids of messages that were sent with their turn.
+        self._sent: set[bytes] = set()
+        # The blocks of the last message, and the ids of its tool calls.
         self._blocks: list[Any] = []
         self._calls: list[str] = []
-        # The node of that message.
+        # The id of that message's node.
         self._last: bytes | None = None
 
     async def read(
@@ -160,13 +160,13 @@ class _Foreign:
         if answer.kind == "turn":
             return await self._turn(node, below)
         if answer.kind == "message":
-            return [] if node.id in self._told else await self._message(node, answer)
-        if above is not None and above.id == self._last and self._is_told(answer.data):
+            return [] if node.id in self._sent else await self._message(node, answer)
+        if above is not None and above.id == self._last and self._is_sent(answer.data):
             return []
         return [_message(node, answer, _text(answer))]
 
     async def _turn(self, turn: Node, below: Node | None) -> list[Message]:
-        told: list[Message] = []
+        messages: list[Message] = []
         nodes = [node for node in await children(self._db, turn) if node.handle is not None]
         async with aclosing(
             self._host.resolve_each([node.handle for node in nodes if node.handle])
@@ -177,9 +177,9 @@ class _Foreign:
                     continue
                 complete = answer.data.get("complete") is not False
                 if belongs(node, _string(answer.data.get("role")), below, complete=complete):
-                    self._told.add(node.id)
-                    told += await self._message(node, answer)
-        return told
+                    self._sent.add(node.id)
+                    messages += await self._message(node, answer)
+        return messages
 
     async def _message(self, node: Node, answer: Resolved) -> list[Message]:
         content = answer.data.get("content")
@@ -194,34 +194,34 @@ class _Foreign:
             if isinstance(block, dict) and block.get("type") == "tool_use" and "id" in block
         ]
         text = _text_of_blocks(content)
-        told = [_message(node, answer, text)] if text else []
+        messages = [_message(node, answer, text)] if text else []
         if self._calls:
-            told.append(Message(node, "user", await self._results(node, self._calls)))
-        return told
+            messages.append(Message(node, "user", await self._results(node, self._calls)))
+        return messages
 
     async def _results(self, node: Node, calls: list[str]) -> str:
-        """Return the results of tool calls in order of arrival, then a note for each missing."""
+        """Return the results of tool calls in order of arrival, then a note for each other call."""
         results: dict[str, str] = {}
         nodes = [child for child in await children(self._db, node) if child.handle is not None]
         handles = [child.handle for child in nodes if child.handle]
         async with aclosing(self._host.resolve_each(handles)) as answers:
             async for answer in answers:
                 if not isinstance(answer, HubError) and answer.kind == "output":
-                    called = _called(answer.data)
-                    if called in calls:
+                    call_id = _call_id(answer.data)
+                    if call_id in calls:
                         error = answer.data.get("is_error") is True
                         kind = "Tool error" if error else "Tool result"
-                        results[called] = f"[{kind}: {answer.text}]"
+                        results[call_id] = f"[{kind}: {answer.text}]"
         missing = [NO_RESULT for call in calls if call not in results]
         return "\n".join((*results.values(), *missing))
 
-    def _is_told(self, data: Mapping[str, Any]) -> bool:
-        """Return whether a block or a result came with the last message."""
-        return _called(data) in self._calls or data.get("block", self) in self._blocks
+    def _is_sent(self, data: Mapping[str, Any]) -> bool:
+        """Return whether a block or a result is part of the last message."""
+        return _call_id(data) in self._calls or data.get("block", self) in self._blocks
 
 
 async def _path(db: Database, place: Place) -> AsyncGenerator[list[tuple[Node, Node | None]], None]:
-    """The nodes of a path in pages, each with the node below it."""
+    """Yield the nodes of a path in pages, each with the node below it."""
     last: Node | None = None
     async for page in walk.nodes(db, await walk.path(db, place), MAIN_ONLY):
         nodes = page if last is None else [last, *page]
@@ -246,15 +246,15 @@ def _text(answer: Resolved) -> str:
 
 
 def _text_of_blocks(blocks: Iterable[Any]) -> str:
-    """The text of a message that consists of blocks; of an image, say, only `[image]`."""
+    """Return the text of blocks. Other blocks, such as images, become `[image]`."""
     parts = []
     for block in blocks:
         if not isinstance(block, dict):
             continue
         if block.get("type") == "tool_use" and "name" in block:
-            given = json.dumps(block.get("input"), ensure_ascii=False)
-            parts.append(f"[Tool call: {block['name']} {given}]")
-        elif block.get("type") in _NOT_TOLD:
+            tool_input = json.dumps(block.get("input"), ensure_ascii=False)
+            parts.append(f"[Tool call: {block['name']} {tool_input}]")
+        elif block.get("type") in _LEFT_OUT:
             continue
         elif text := block.get("text"):
             parts.append(str(text))
@@ -263,8 +263,8 @@ def _text_of_blocks(blocks: Iterable[Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _called(data: Mapping[str, Any]) -> str | None:
-    """The id of the tool call whose result this is."""
+def _call_id(data: Mapping[str, Any]) -> str | None:
+    """Return the id of the tool call of a result."""
     block = data.get("block")
     return _string(block.get("tool_use_id")) if isinstance(block, dict) else None
 

@@ -1,1 +1,1 @@
-"""The daemon as a process: composition root, control from outside, lock, log, watchdogs."""
+"""The daemon's process: composition root, control from outside, lock, log, watchdogs."""

@@ -1,7 +1,7 @@
-"""Output of plugins in a detached daemon: what they print goes to the log.
+"""Write the output of plugins in a detached daemon to the log.
 
-`print` and everything else that writes to `sys.stdout` or `sys.stderr` becomes a log entry for
-each line. Output that does not pass through Python is appended to the log file as it is.
+Each line that is written to `sys.stdout` or `sys.stderr` becomes a log entry. Output that bypasses
+Python, such as a child's, is appended to the log file unchanged.
 """
 
 import io
@@ -15,7 +15,7 @@ from typing import Any, Final
 from hubd.daemon.log import PrivateRotatingFile
 from hubd.plexus.dispatch import current_call
 
-# A line without an end is logged in pieces of this length.
+# A longer line is logged in pieces of this length.
 MAX_LINE: Final = 8192
 
 STDOUT: Final = 1
@@ -30,7 +30,7 @@ class _LogBuffer(io.BufferedIOBase):
         self._log = logging.getLogger(f"hubd.{name}")
         self._descriptor = descriptor
         self._level = level
-        # The beginning of a line that has no end yet.
+        # The start of an incomplete line.
         self._line = b""
 
     def writable(self) -> bool:
@@ -49,7 +49,7 @@ class _LogBuffer(io.BufferedIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Log the unfinished line. `flush` does not: `print(…, end="")` may continue it."""
+        """Log the incomplete line. `flush` does not, because `print(…, end="")` may continue it."""
         self._emit(self._line)
         self._line = b""
         super().close()
@@ -64,7 +64,7 @@ class _LogBuffer(io.BufferedIOBase):
 
 @contextmanager
 def captured_output() -> Iterator[None]:
-    """Log what is written to `sys.stdout` and `sys.stderr` for as long as the block lasts."""
+    """Log the output to `sys.stdout` and `sys.stderr` while the block runs."""
     before = sys.stdout, sys.stderr
     sys.stdout = _text(_LogBuffer("stdout", STDOUT, logging.INFO))
     sys.stderr = _text(_LogBuffer("stderr", STDERR, logging.WARNING))
@@ -84,7 +84,7 @@ def _text(buffer: _LogBuffer) -> io.TextIOWrapper:
 
 
 def send_descriptors_to_log() -> None:
-    """Append output that does not pass through Python, a child's for example, to the log file."""
+    """Append output that bypasses Python, such as a child's, to the log file."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, PrivateRotatingFile):
             handler.follow(STDOUT, STDERR)

@@ -1,4 +1,4 @@
-"""Starting and stopping the daemon from outside: `hubd start`, `stop`, `restart`, `status`."""
+"""Control the daemon from outside: `hubd start`, `stop`, `restart` and `status`."""
 
 import os
 import select
@@ -9,25 +9,25 @@ import time
 from typing import Any, Final
 
 from hubd import __version__
-from hubd.daemon import client as local
 from hubd.daemon import instance
-from hubd.errors import HubError, StartupFailed, Timeout, Unavailable
+from hubd.errors import StartupFailed, Timeout, Unavailable
+from hubd.wire import client
 from hubd.wire.paths import Paths
 
-# A start normally takes half a second; a slow disk or many plugins may need longer.
+# The longest wait for a start. It takes half a second, longer with a slow disk or many plugins.
 START_SECONDS: Final = 20.0
-# The daemon ends itself within ten seconds of being asked.
+# The longest wait for a stop. The daemon ends itself within ten seconds.
 STOP_SECONDS: Final = 12.0
 ANSWER_SECONDS: Final = 2.0
-# Between two looks at something another process does.
+# Seconds between two checks of another process.
 PAUSE_SECONDS: Final = 0.01
 CONFLICT: Final = 7
-# A daemon that is being started names each plugin on stderr before it loads it.
+# A starting daemon prints this and the name of each plugin on stderr before it loads it.
 LOADING: Final = "hubd: loading "
 
 
 def status(paths: Paths) -> dict[str, Any]:
-    """The one object of `hubd status --json`."""
+    """Return the object of `hubd status --json`."""
     record = instance.running_record(paths) or {}
     answer = info(paths)
     started_at = record.get("started_at")
@@ -39,7 +39,7 @@ def status(paths: Paths) -> dict[str, Any]:
         "socket": paths.socket,
         "ws_url": record.get("ws_url"),
         "mcp_url": record.get("mcp_url"),
-        # None if the daemon asks for no token, or if there is none yet.
+        # None if the daemon needs no token, or has not created one yet.
         "token_file": record.get("token_file", paths.token if _size(paths.token) else None),
         "plexus_hash": answer["plexus_hash"] if answer else None,
         "uptime_seconds": round(time.time() - started_at, 3) if started_at else None,
@@ -51,7 +51,7 @@ def status(paths: Paths) -> dict[str, Any]:
 
 
 def start(paths: Paths, options: list[str], directory: str | None = None) -> bool:
-    """Start a daemon unless one runs, and return when calls are answered.
+    """Start a daemon unless one runs, and return when it answers.
 
     Args:
         paths: The files of the hub.
@@ -59,10 +59,10 @@ def start(paths: Paths, options: list[str], directory: str | None = None) -> boo
         directory: The directory in which the daemon looks for plugins; by default the current one.
 
     Returns:
-        Whether it was this call that started it.
+        Whether this call started the daemon.
 
     Raises:
-        StartupFailed: It cannot run; carries the reason that it gave.
+        StartupFailed: The daemon failed to start. The message is the daemon's own.
     """
     if info(paths):
         return False
@@ -75,13 +75,13 @@ def start(paths: Paths, options: list[str], directory: str | None = None) -> boo
             raise child.failure(code)
         if answer := info(paths):
             if answer["pid"] != child.process.pid:
-                # Ours still waits for the lock, and would take it after a `hubd stop`.
+                # The child still waits for the lock, and would take it after a `hubd stop`.
                 child.process.kill()
                 child.process.wait()
                 return False
             return True
-        # Of several starts at once one wins, and the others wait for the winner; but it may
-        # fail, or have been one that was just stopping.
+        # One of several concurrent starts gets the lock, and the others wait for it. It may have
+        # failed, or it was a daemon that was stopping.
         if lost and not instance.is_locked(paths):
             child = _Child(paths, options, directory)
         time.sleep(PAUSE_SECONDS)
@@ -92,19 +92,19 @@ def stop(paths: Paths, *, force: bool = False) -> bool:
     """Stop the daemon and wait for its end.
 
     Returns:
-        Whether one was running.
+        Whether a daemon was running.
 
     Raises:
-        Timeout: It is still there.
-        Unavailable: It cannot be told to stop.
+        Timeout: The daemon still runs.
+        Unavailable: The daemon cannot be signalled.
     """
     pid = instance.owner(paths)
     if pid is None:
         if not instance.is_locked(paths):
             return False
         raise Unavailable(
-            f"a daemon owns {paths.data}, but its process can't be found",
-            suggestion="Try again in a moment; else end the process `hubd run`",
+            f"a daemon has locked {paths.data}, but its process can't be found",
+            suggestion="Try again in a moment, or end the process `hubd run`",
         )
     watch = _watch(pid)
     try:
@@ -122,14 +122,14 @@ def stop(paths: Paths, *, force: bool = False) -> bool:
             )
         time.sleep(PAUSE_SECONDS)
     if watch is not None:
-        # It has released the home; now it only has to end.
+        # The lock is released. Wait until the process has ended.
         select.select([watch], [], [], max(0.0, deadline - time.monotonic()))
         os.close(watch)
     return True
 
 
 def _watch(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends, where the system has those."""
+    """Return a descriptor that becomes readable when the process ends; None if unsupported."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -137,15 +137,15 @@ def _watch(pid: int) -> int | None:
 
 
 def restart(paths: Paths, home: list[str], options: list[str]) -> None:
-    """Stop and start again.
+    """Stop the daemon and start it again.
 
     Args:
-        paths: Whose daemon.
-        home: The option that names its home, if one was given.
-        options: New options besides it; none keeps those of the daemon that runs.
+        paths: The files of the hub.
+        home: The option `--home`, if it was given.
+        options: The other options; by default those of the running daemon.
 
     Raises:
-        HubError: As `stop` and `start`.
+        HubError: For the reasons of `stop` and `start`.
     """
     record = instance.running_record(paths) or {}
     stop(paths)
@@ -156,20 +156,20 @@ def restart(paths: Paths, home: list[str], options: list[str]) -> None:
 
 
 class _Child:
-    """A daemon that was started and does not answer yet."""
+    """A daemon that is starting."""
 
     def __init__(self, paths: Paths, options: list[str], directory: str | None) -> None:
         self._paths = paths
         self._log_size = _size(paths.log)
-        # What it has printed so far.
+        # Its output on stderr so far.
         self._printed = b""
         self.process = subprocess.Popen(
-            # -P: what lies in the current directory is not imported in place of our own modules.
+            # -P: modules in the current directory don't replace the hub's.
             [sys.executable, "-P", "-m", "hubd", "run", "--detached", *options],
             cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            # The daemon writes to it only until it is ready, and never more than a pipe holds.
+            # The daemon writes to it only until it is ready, and never more than a pipe can hold.
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
@@ -178,12 +178,12 @@ class _Child:
 
     @property
     def plugin(self) -> str | None:
-        """The plugin that it is loading, or loaded last; None before the first one."""
+        """The plugin that it loads or loaded last; None before the first one."""
         plugins = [line for line in self._lines() if line.startswith(LOADING)]
         return plugins[-1].removeprefix(LOADING) if plugins else None
 
     def failure(self, status: int) -> StartupFailed:
-        """Return the reason that it gave before it ended."""
+        """Return the error of a daemon that has ended."""
         lines = [line for line in self._lines() if not line.startswith(LOADING)]
         if self.plugin is not None and not any(line.startswith("hubd: ") for line in lines):
             last = f": {lines[-1]}" if lines else ""
@@ -199,7 +199,7 @@ class _Child:
         return StartupFailed(message, suggestion=advice, status=max(status, 0))
 
     def silence(self, owner: int | None) -> StartupFailed:
-        """Return the reason if no daemon answers in time."""
+        """Return the error of a daemon that does not answer in time."""
         if owner not in (None, self.process.pid):
             return StartupFailed(
                 f"the daemon of {self._paths.data} (pid {owner}) does not answer "
@@ -218,7 +218,7 @@ class _Child:
         return self._printed.decode(errors="replace").strip().splitlines()
 
     def _advice(self) -> str | None:
-        """Point to the log if it has something about this start."""
+        """Suggest the log if this start has written to it."""
         return "See: hubd logs" if _size(self._paths.log) > self._log_size else None
 
 
@@ -241,8 +241,8 @@ def info(paths: Paths) -> dict[str, Any] | None:
     if pid is None:
         return None
     try:
-        items = list(local.call(paths.socket, "_info", {}, timeout_seconds=ANSWER_SECONDS))
-    except HubError:
+        items = list(client.call(paths.socket, "_info", {}, timeout_seconds=ANSWER_SECONDS))
+    except client.ClientError:
         return None
     contents: list[dict[str, Any]] = [item["content"] for item in items if item["type"] == "data"]
     return {**contents[0], "pid": pid} if contents else None

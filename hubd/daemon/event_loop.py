@@ -1,8 +1,8 @@
 """The daemon's event loop, which reports the method that blocks it.
 
-A method that blocks (`time.sleep`, a long computation) stops every client. The loop notes when
-each round of callbacks begins and ends, which costs next to nothing. A thread samples what runs in
-a round that takes long; it sleeps while the daemon is idle.
+A method that blocks (`time.sleep`, a long computation) delays every client. The loop stores the
+start of each round of callbacks, which is cheap. A thread samples the stack of a long round; it
+sleeps while the daemon is idle.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ from itertools import pairwise
 from types import FrameType
 from typing import Any, Final
 
-log = logging.getLogger("hubd.loop")
+log = logging.getLogger(__name__)
 
 # A round of callbacks that takes longer is reported.
 BLOCKED_SECONDS: Final = 0.25
-# The report of a round that has not ended by then.
+# A round that still runs after this time is reported at once.
 STILL_BLOCKED_SECONDS: Final = 5.0
 # Seconds between two samples while the loop is busy.
 SAMPLE_SECONDS: Final = 0.05
-# The thread goes to sleep after so many samples of an idle loop.
+# The thread sleeps after this many samples of an idle loop.
 IDLE_SAMPLES: Final = 20
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What was running when the thread looked. Two samples of one callback are equal."""
+    """The code that ran at one moment. Two samples of one callback are equal."""
 
     # The id of the task, or of the callback's frame.
     key: int
@@ -41,7 +41,7 @@ class Sample:
 
 
 class EventLoop(asyncio.SelectorEventLoop):
-    """An event loop that can report what blocks it."""
+    """An event loop that reports blocking callbacks."""
 
     def __init__(self) -> None:
         self._rounds = _Rounds()
@@ -50,23 +50,23 @@ class EventLoop(asyncio.SelectorEventLoop):
     def report_blocking(self, threshold: float = BLOCKED_SECONDS) -> None:
         """Report callbacks that take longer than a threshold in seconds, from now on."""
         self._rounds.monitor = Monitor(self, self._rounds, threshold)
-        # The round that does this is part of the start; the next one begins at once.
+        # The current round belongs to the start of the daemon, so a new one starts now.
         self._rounds.began = 0.0
         self.call_soon(lambda: None)
 
 
 class _Rounds(selectors.DefaultSelector):
-    """The loop calls `select` once per round: what happens in between are its callbacks."""
+    """Measures rounds. The loop calls `select` once per round, between its callbacks."""
 
     def __init__(self) -> None:
         super().__init__()
-        # When the round began; 0 while the loop waits.
+        # The start of the round; 0 while the loop waits.
         self.began = 0.0
         self.number = 0
         self.monitor: Monitor | None = None
 
     def select(self, timeout: float | None = None) -> Any:
-        """As the selector's own."""
+        """Wait for events like the base class, and report a long round."""
         monitor = self.monitor
         if monitor is not None and self.began:
             seconds = time.perf_counter() - self.began
@@ -81,14 +81,14 @@ class _Rounds(selectors.DefaultSelector):
         return events
 
     def close(self) -> None:
-        """As the selector's own; ends the thread."""
+        """Close the selector and end the thread."""
         super().close()
         if self.monitor is not None:
             self.monitor.end()
 
 
 class Monitor:
-    """The thread that looks at a busy loop."""
+    """The thread that samples a busy loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, rounds: _Rounds, threshold: float) -> None:
         self.threshold = threshold
@@ -98,17 +98,17 @@ class Monitor:
         self._loop_thread = threading.get_ident()
         self._wanted = threading.Event()
         self._is_ended = False
-        # Set while the thread waits for the loop to be busy again.
+        # Whether the thread waits until the loop is busy again.
         self.is_asleep = True
-        # What was seen in one round, with the seconds that each callback accounts for.
+        # The samples of one round, with the seconds of each callback.
         self._round = 0
-        self._looked = 0.0
+        self._sampled_at = 0.0
         self._seconds: dict[Sample, float] = {}
         self._has_warned = False
         threading.Thread(target=self._run, name="event loop monitor", daemon=True).start()
 
     def wake(self) -> None:
-        """Begin to look, because the loop is busy."""
+        """Start sampling, because the loop is busy."""
         self.is_asleep = False
         self._wanted.set()
 
@@ -118,7 +118,7 @@ class Monitor:
         self._wanted.set()
 
     def report(self, seconds: float) -> None:
-        """Log the callback that took most of the round that ends now. Runs in the loop's thread."""
+        """Log the longest callback of the ending round. Runs in the loop's thread."""
         seen = dict(self._seconds) if self._round == self._rounds.number else {}
         sample = max(seen, key=lambda key: seen[key], default=None)
         if sample is None or seen[sample] < self.threshold / 2:
@@ -135,7 +135,7 @@ class Monitor:
             self._watch()
 
     def _watch(self) -> None:
-        """Look at the loop until it is idle for a while."""
+        """Sample the loop until it has been idle for a while."""
         idle, last = 0, -1
         pause = min(SAMPLE_SECONDS, self.threshold / 5)
         while idle < IDLE_SAMPLES and not self._is_ended:
@@ -144,19 +144,19 @@ class Monitor:
             idle = idle + 1 if number == last and not began else 0
             last = number
             if began and time.perf_counter() - began > pause:
-                self._look(number, began)
+                self._sample(number, began)
         self.is_asleep = True
 
-    def _look(self, number: int, began: float) -> None:
+    def _sample(self, number: int, began: float) -> None:
         now = time.perf_counter()
         if self._round != number:
-            self._round, self._looked, self._has_warned = number, began, False
+            self._round, self._sampled_at, self._has_warned = number, began, False
             self._seconds = {}
         frame = sys._current_frames().get(self._loop_thread)
         sample = _describe(asyncio.current_task(self._loop), frame)
-        # A callback that holds the interpreter delays this thread too, so time counts, not looks.
-        self._seconds[sample] = self._seconds.get(sample, 0.0) + now - self._looked
-        self._looked = now
+        # A callback that holds the interpreter delays this thread too, so seconds are added up.
+        self._seconds[sample] = self._seconds.get(sample, 0.0) + now - self._sampled_at
+        self._sampled_at = now
         if now - began > STILL_BLOCKED_SECONDS and not self._has_warned:
             self._has_warned = True
             log.warning(
@@ -168,7 +168,7 @@ class Monitor:
 
 
 def _describe(task: "asyncio.Task[Any] | None", frame: FrameType | None) -> Sample:
-    """Name what runs: the task, or else the callback."""
+    """Return the running task or callback as a sample."""
     frames = []
     while frame is not None:
         frames.append(frame)
@@ -180,7 +180,7 @@ def _describe(task: "asyncio.Task[Any] | None", frame: FrameType | None) -> Samp
         place = f"{code.co_filename}:{own[0].f_lineno} in {code.co_qualname}"
     if task is not None:
         name = task.get_name()
-        if name.startswith("Task-"):  # asyncio's own, which says nothing
+        if name.startswith("Task-"):  # A default name of asyncio.
             name = f"the task {getattr(task.get_coro(), '__qualname__', name)}"
         return Sample(id(task), name, place)
     callback = _callback(frames)
@@ -195,7 +195,7 @@ def _is_library(frame: FrameType) -> bool:
 
 
 def _callback(frames: list[FrameType]) -> FrameType | None:
-    """Return the frame that the loop itself has called."""
+    """Return the frame that the loop has called."""
     for inner, outer in pairwise(frames):
         if outer.f_code is asyncio.Handle._run.__code__:
             return inner

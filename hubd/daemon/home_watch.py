@@ -1,7 +1,7 @@
 """Watch the files of a running daemon: its database, sockets, lock and record.
 
-Other programs may remove or replace them. The daemon makes the sockets and the record again. It
-stops if the database at its path is not the one it writes to: what it wrote would be lost.
+Other programs may remove or replace them. The daemon then creates the sockets and the record again.
+If the database was replaced, the daemon stops, because its writes would be lost.
 """
 
 import asyncio
@@ -11,29 +11,29 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-log = logging.getLogger("hubd")
+log = logging.getLogger(__name__)
 
-# Between two looks. Each costs a few system calls.
+# Seconds between two checks. Each takes a few system calls.
 CHECK_SECONDS: Final = 1.0
 
-# Device, inode, size and time of change: enough to tell one version of a file from another.
+# Device, inode, size and time of change.
 Version = tuple[int, int, int, int]
 
 
 class Restorable(Protocol):
-    """A socket that can be made again."""
+    """A listening socket that can be created again."""
 
     path: Path
 
     def is_in_place(self) -> bool:
-        """Whether the socket at the path is the one that listens."""
+        """Return whether the socket at the path is the one that listens."""
 
     def open(self) -> None:
         """Listen on the path again."""
 
 
 class HomeWatch:
-    """Looks at the files every second."""
+    """Checks the files every second."""
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class HomeWatch:
         self._record_version: Version | None = None
         self._sockets = sockets
         self._database_problem = database_problem
-        # Files that could not be made again; each is reported once.
+        # Files that could not be created again. Each is logged once.
         self._reported: set[Path] = set()
 
     def write_record(self) -> None:
-        """Write the record; any other version of it is replaced from now on."""
+        """Write the record; `run` replaces any other version of it."""
         self._write_record()
         self._record_version = version(self._record)
 
     async def run(self) -> str:
-        """Look until the database is lost; returns the reason."""
+        """Check until the database is lost; return the reason."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             if problem := self._database_problem():
@@ -75,14 +75,14 @@ class HomeWatch:
             if path not in self._reported:
                 self._reported.add(path)
                 reason = error.strerror or error
-                log.error("%s was removed or replaced and can't be made again: %s", path, reason)
+                log.error("%s was removed or replaced and can't be created again: %s", path, reason)
         else:
             self._reported.discard(path)
-            log.warning("%s was removed or replaced; made it again", path)
+            log.warning("%s was removed or replaced; created it again", path)
 
 
 def version(path: Path) -> Version | None:
-    """Return what tells this version of a file from others; None if there is no file."""
+    """Return the version of a file; None if it does not exist."""
     try:
         entry = os.lstat(path)
     except OSError:

@@ -1,11 +1,9 @@
-"""One daemon per home: the lock that makes sure, and the record of the one that runs."""
+"""One daemon per home: its lock, and the record of the running daemon."""
 
 import errno
 import fcntl
 import json
 import os
-import socket
-import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,36 +11,35 @@ from pathlib import Path
 from typing import Any, Final
 
 from hubd.errors import AlreadyRunning, StartupFailed
+from hubd.wire.client import ClientError, UnixConnection
 from hubd.wire.paths import Paths
 
-# `hubd status` and the like test the lock for an instant; a start must not fail because of it.
+# Commands such as `hubd status` hold the lock for an instant. A start retries, so it does not fail.
 LOCK_TRIES: Final = 25
 LOCK_PAUSE_SECONDS: Final = 0.02
-# Files that get their name once they are complete; until then the name ends with a pid.
-_WRITTEN_AS_A_WHOLE: Final = ("token", "schemas")
-# How a file system says that it has no locks on directories.
+# Files that are written under a name with a pid and renamed when they are complete.
+_RENAMED_FILES: Final = ("token", "schemas")
+# The errors of a file system without locks on directories.
 _NO_DIRECTORY_LOCKS: Final = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
-# Linux's struct ucred: pid, uid, gid.
-_UCRED: Final = struct.Struct("3i")
 
 
 def prepare_directories(paths: Paths) -> None:
-    """Make the hub's directories, for this user only.
+    """Create the hub's directories, for this user only.
 
     Raises:
-        StartupFailed: One cannot be made, or is somebody else's.
+        StartupFailed: One cannot be created, or belongs to another user.
     """
     for name in paths.directories:
         directory = Path(name)
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            facts = directory.stat()
-            if facts.st_uid != os.getuid():
+            status = directory.stat()
+            if status.st_uid != os.getuid():
                 raise StartupFailed(
                     f"{directory} belongs to another user", suggestion="Use another --home"
                 )
-            if facts.st_mode & 0o077:
-                _make_private(directory, facts.st_mode)
+            if status.st_mode & 0o077:
+                _make_private(directory, status.st_mode)
         except OSError as error:
             raise StartupFailed(
                 f"{directory} cannot be used: {error.strerror}", suggestion="Use another --home"
@@ -50,12 +47,12 @@ def prepare_directories(paths: Paths) -> None:
 
 
 def _make_private(directory: Path, mode: int) -> None:
-    """Close a directory to others, unless it is plainly not ours to close."""
+    """Remove the access of others to a directory, unless it is shared or a link."""
     shared = bool(mode & 0o1000) or directory.resolve() in (Path("/"), Path.home().resolve())
     if shared:
         raise StartupFailed(
-            f"{directory} is not a directory for one program",
-            suggestion="Use a directory of its own as --home",
+            f"{directory} is shared with other programs",
+            suggestion="Use an empty directory as --home",
         )
     if directory.is_symlink():
         raise StartupFailed(
@@ -67,14 +64,14 @@ def _make_private(directory: Path, mode: int) -> None:
 
 @contextmanager
 def exclusive(paths: Paths) -> Iterator[None]:
-    """Own the home while the block runs. The system releases it if the process dies.
+    """Hold the lock of the home while the block runs. The system releases it with the process.
 
-    The lock is on the directory of the database: unlike a lock file, it can't be removed without
-    removing the database too. The lock file is for file systems without locks on directories
-    (NFS), and excludes version 0.1.0, which uses only that one.
+    The lock is on the directory of the database, which can't be removed without the database. The
+    lock file is for file systems without locks on directories (NFS), and for version 0.1.0, which
+    uses only that file.
 
     Raises:
-        AlreadyRunning: Another daemon owns it.
+        AlreadyRunning: Another daemon holds the lock.
     """
     directory = os.open(paths.data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -86,7 +83,7 @@ def exclusive(paths: Paths) -> Iterator[None]:
         file = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _lock(file, paths)
-            # A killed daemon leaves its record, whose pid another process may have by now.
+            # The record of a killed daemon may name a pid that another process has now.
             Path(paths.record).unlink(missing_ok=True)
             remove_leftovers(paths)
             yield
@@ -111,15 +108,15 @@ def _lock(descriptor: int, paths: Paths) -> None:
 
 
 def remove_leftovers(paths: Paths) -> None:
-    """Remove the temporary files of processes that were killed while they wrote one."""
+    """Remove the temporary files of killed processes."""
     for entry in Path(paths.data).iterdir():
         name, _, suffix = entry.name.rpartition(".")
-        if name in (*_WRITTEN_AS_A_WHOLE, Path(paths.record).name) and suffix.isdecimal():
+        if name in (*_RENAMED_FILES, Path(paths.record).name) and suffix.isdecimal():
             entry.unlink(missing_ok=True)
 
 
 def is_locked(paths: Paths) -> bool:
-    """Whether a daemon owns the home."""
+    """Return whether a daemon holds the lock of the home."""
     return any(map(_is_locked, (paths.data, paths.lock)))
 
 
@@ -133,7 +130,7 @@ def _is_locked(path: str) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        return False  # this file system has no such locks
+        return False  # This file system does not support the lock.
     else:
         return False
     finally:
@@ -141,21 +138,21 @@ def _is_locked(path: str) -> bool:
 
 
 def owner(paths: Paths) -> int | None:
-    """Return the pid of the daemon that owns the home; None if it is free or can't be found.
+    """Return the pid of the daemon of the home; None if none runs or it can't be found.
 
-    The record comes second, because it may be damaged or replaced.
+    The record is not read first, because it may be damaged or replaced.
     """
     if not is_locked(paths):
         return None
-    holder = _lock_holder(paths.data) or _lock_holder(paths.lock)
-    if holder is not None:
-        return holder
+    pid = _lock_holder(paths.data) or _lock_holder(paths.lock)
+    if pid is not None:
+        return pid
     pid = (read_record(paths) or {}).get("pid")
     return pid if isinstance(pid, int) and pid > 0 else _listener(paths.socket)
 
 
 def _lock_holder(path: str) -> int | None:
-    """Return the process that has locked a file or directory, where the system lists locks."""
+    """Return the process that has locked a file or directory, if the system lists locks."""
     try:
         locks = Path("/proc/locks").read_text().splitlines()
         wanted = Path(path).stat()
@@ -164,7 +161,7 @@ def _lock_holder(path: str) -> int | None:
     # "1: FLOCK  ADVISORY  WRITE 4711 00:2d:9042 0 EOF"
     pids = {fields[4] for line in locks if (fields := line.split())[1:4:2] == ["FLOCK", "WRITE"]}
     for pid in sorted(pids):
-        with suppress(OSError):  # it has ended, or is another user's
+        with suppress(OSError):  # It has ended, or belongs to another user.
             for link in Path("/proc", pid, "fd").iterdir():
                 with suppress(OSError):
                     if os.path.samestat(link.stat(), wanted):
@@ -173,20 +170,14 @@ def _lock_holder(path: str) -> int | None:
 
 
 def _listener(path: str) -> int | None:
-    """Return the process that listens on a Unix socket, where the system tells it."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return None
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection, suppress(OSError):
-        connection.settimeout(1.0)
-        connection.connect(path)
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-        pid, _, _ = _UCRED.unpack(credentials)
-        return int(pid)
+    """Return the process that listens on a Unix socket; None if the system doesn't tell."""
+    with suppress(ClientError, OSError), UnixConnection(path, timeout=1.0) as connection:
+        return connection.peer_pid
     return None
 
 
 def write_record(paths: Paths, record: dict[str, Any]) -> None:
-    """Tell other processes how to reach this daemon; replaced in one step."""
+    """Write the addresses of this daemon for other processes, atomically."""
     temporary = Path(f"{paths.record}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -195,15 +186,15 @@ def write_record(paths: Paths, record: dict[str, Any]) -> None:
 
 
 def remove_record(paths: Paths) -> None:
-    """Remove the record of this process, not that of a daemon in a home made anew."""
+    """Remove the record of this process, but not the record of another daemon."""
     record = read_record(paths)
     if record is None or record.get("pid") == os.getpid():
-        with suppress(OSError):  # a directory was put in its place
+        with suppress(OSError):  # It was replaced by a directory.
             Path(paths.record).unlink()
 
 
 def read_record(paths: Paths) -> dict[str, Any] | None:
-    """Return the record that the newest daemon wrote; it may have ended since."""
+    """Return the record of the newest daemon, which may have ended."""
     try:
         record = json.loads(Path(paths.record).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -212,5 +203,5 @@ def read_record(paths: Paths) -> dict[str, Any] | None:
 
 
 def running_record(paths: Paths) -> dict[str, Any] | None:
-    """Return the record of the daemon that runs now; empty if it can't be read."""
+    """Return the record of the running daemon, empty if it can't be read; None if none runs."""
     return read_record(paths) or {} if is_locked(paths) else None

@@ -1,4 +1,4 @@
-"""The daemon's log: one JSON object a line, in a file that is rotated."""
+"""The daemon's log: a rotated file with one JSON object per line."""
 
 import json
 import logging
@@ -15,15 +15,15 @@ from hubd.wire.terminal import clean
 MAX_BYTES: Final = 5 * 1024 * 1024
 OLD_FILES: Final = 3
 
-# What every LogRecord has; anything else was passed as `extra` and belongs into the line.
+# The attributes of every LogRecord. Others were passed as `extra` and are part of the line.
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON."""
+    """Formats a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """Return the line, without a newline."""
         entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -37,7 +37,7 @@ class JsonLines(logging.Formatter):
 
 
 class SafeLines(logging.Formatter):
-    """A record for a terminal, without characters that it obeys or hides."""
+    """Formats a record for a terminal, without control and invisible characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record."""
@@ -45,13 +45,13 @@ class SafeLines(logging.Formatter):
 
 
 class PrivateRotatingFile(RotatingFileHandler):
-    """A rotated file that only this user can read, the new ones included."""
+    """A rotated file. Only this user can read it and its successors."""
 
-    # Descriptors that lead to the current file, also after a rotation.
+    # Descriptors that refer to the current file, even after a rotation.
     _followers: tuple[int, ...] = ()
 
     def follow(self, *descriptors: int) -> None:
-        """Let these descriptors of the process lead to the file."""
+        """Make these descriptors of the process refer to the file."""
         self._followers = descriptors
         if self.stream is None:
             self.stream = self._open()
@@ -66,12 +66,12 @@ class PrivateRotatingFile(RotatingFileHandler):
 
 
 def set_up(file: Path, *, level: str, to_stderr: bool) -> None:
-    """Log to the file, and to the terminal when the daemon runs in the foreground."""
+    """Log to the file, and to stderr if the daemon runs in the foreground."""
     handlers: list[logging.Handler] = [
         PrivateRotatingFile(file, maxBytes=MAX_BYTES, backupCount=OLD_FILES, encoding="utf-8")
     ]
     handlers[0].setFormatter(JsonLines())
-    if not file.is_symlink():  # the target of a link is not ours to change
+    if not file.is_symlink():  # The target of a link belongs to the user.
         file.chmod(0o600)
     if to_stderr:
         terminal = logging.StreamHandler(sys.stderr)
@@ -83,7 +83,7 @@ def set_up(file: Path, *, level: str, to_stderr: bool) -> None:
 
 
 def readable(line: str) -> str:
-    """A line of the file for a person; as it is when it is not ours."""
+    """Return a line of the log in readable form; any other line unchanged."""
     try:
         entry = json.loads(line)
         time, level, message = entry.pop("time"), entry.pop("level"), entry.pop("message")

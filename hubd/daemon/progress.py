@@ -1,4 +1,4 @@
-"""Progress of a command that takes longer than a second: a line on stderr every second."""
+"""Show the progress of a long command: a line on stderr every second."""
 
 import sys
 import threading
@@ -10,18 +10,18 @@ SECONDS: Final = 1.0
 
 
 class Progress:
-    """Prints the newest report while the block runs."""
+    """Prints the newest report every second while the block runs."""
 
     def __init__(self, command: str) -> None:
         self._command = command
-        # What the command reported last.
+        # The newest report.
         self._text = ""
         self._ended = threading.Event()
         # A thread, because one step of SQLite may take minutes.
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin to print."""
+        """Start printing."""
         self._thread.start()
         return self
 
@@ -31,12 +31,12 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Print no more."""
+        """Stop printing."""
         self._ended.set()
         self._thread.join()
 
     def report(self, text: str) -> None:
-        """Remember what the command is doing."""
+        """Set the current step of the command."""
         self._text = text
 
     def _run(self) -> None:
@@ -44,5 +44,5 @@ class Progress:
         while not self._ended.wait(SECONDS):
             seconds += 1
             if self._text:
-                with suppress(OSError):  # the reader is gone
+                with suppress(OSError):  # The reader closed the pipe.
                     sys.stderr.write(f"hubd: {self._command}: {self._text} ({seconds} s)\n")

@@ -1,8 +1,8 @@
-"""The daemon, assembled: database, hub, plugins and transports, started and stopped in order.
+"""The composition root: start and stop the database, the hub, the plugins and the transports.
 
 Start: directories, lock, log, token, ports, database, plugins, Unix sockets, record, TCP.
-Stop: the same backwards. Every wait on the way down is bounded, and a watchdog ends the process
-if a plugin blocks the event loop or the whole interpreter.
+Stop: in reverse order. Every wait is bounded, and a watchdog ends the process if a plugin blocks
+the event loop or the interpreter.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, Field
 
 from hubd import __version__
-from hubd.activation.schema_cache import DESCRIBED
+from hubd.activation.schema_cache import SCHEMA_CACHE
 from hubd.activation.settings import read_settings
 from hubd.config import LARGEST_MESSAGE_MIB, Settings, read_file
 from hubd.daemon import instance, log, watchdog
@@ -39,7 +39,7 @@ from hubd.mcp.on_demand import LazyMcp
 from hubd.mcp.transports.stdio import serve_mcp_stdio
 from hubd.plexus.discovery import BUILT_IN_NAMES, Source, sources
 from hubd.plexus.host import PlexusHost
-from hubd.plexus.hub import RESERVED, Hub, did_you_mean
+from hubd.plexus.hub import RESERVED, Hub
 from hubd.plexus.lifecycle import plugins
 from hubd.plexus.root import build_hub
 from hubd.plexus.unawaited import warnings_in_log
@@ -50,11 +50,12 @@ from hubd.storage.database import Database
 from hubd.storage.maintenance import remove_unfinished_copies
 from hubd.wire.limits import MAX_MESSAGE_MIB, MIB
 from hubd.wire.paths import MCP_PORT, WS_PORT
+from hubd.wire.text import did_you_mean
 
 logger = logging.getLogger("hubd")
 
 LOOPBACK: Final = "127.0.0.1"
-# SIGTERM to exit, whatever plugins and clients do. Each step of the orderly way down is bounded.
+# The longest time from SIGTERM to the exit. Each step of an orderly stop is bounded too.
 STOP_SECONDS: Final = 9.0
 OPEN_FILES: Final = 4096
 STDERR: Final = 2
@@ -66,16 +67,17 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
     """Run the daemon until SIGTERM or SIGINT.
 
     Args:
-        settings: How.
+        settings: The settings of the daemon.
         options: The command line, for `hubd restart`.
-        detached: Nobody reads stderr.
+        detached: Whether the daemon runs in the background, without a reader of stderr.
 
     Raises:
-        HubError: It cannot start, or its database is lost; the message is one sentence.
+        HubError: The daemon cannot start, or its database is lost.
     """
     if settings.name in BUILT_IN_NAMES:
         raise InvalidParams(
-            f"'{settings.name}' is the name of a plugin", suggestion="Choose another --name"
+            f"hub name '{settings.name}' is the name of a plugin",
+            suggestion="Choose another --name",
         )
     instance.prepare_directories(settings.paths)
     try:
@@ -105,18 +107,18 @@ class _Daemon:
         self._stop = asyncio.Event()
 
     async def serve(self) -> None:
-        """From nothing to ready, and back again.
+        """Start, serve until a signal, and stop.
 
         Raises:
-            HubError: It cannot start, or its database is lost.
+            HubError: The daemon cannot start, or its database is lost.
         """
         settings, paths = self._settings, self._settings.paths
         self._watch_signals()
         secret = token.load_or_create(Path(paths.token)) if settings.auth else None
         if secret is None:
-            logger.warning("--no-auth: everybody on this machine can use this hub over TCP")
+            logger.warning("--no-auth: all local users can use this hub over TCP")
         async with AsyncExitStack() as stack:
-            # Goes last, so that `hubd stop` knows whom it waits for until the very end.
+            # Removed last, because `hubd stop` may read it until the end.
             stack.callback(instance.remove_record, paths)
             listener = stack.enter_context(_bind(settings.port, WS_PORT, "--port"))
             mcp_listener = stack.enter_context(_bind(settings.mcp_port, MCP_PORT, "--mcp-port"))
@@ -149,7 +151,7 @@ class _Daemon:
                 database.identity.problem,
             )
             watch.write_record()
-            # In a thread, now that the Unix socket is open: who connects there need not wait.
+            # In a thread, so that clients of the open Unix socket don't wait.
             await asyncio.to_thread(_import_transports)
             from hubd.mcp.transports.http import serve_mcp_http
             from hubd.rpc.websocket import serve_websocket
@@ -169,20 +171,20 @@ class _Daemon:
                 mcp_port,
                 extra={"pid": os.getpid(), "plexus_hash": hub.hash},
             )
-            await asyncio.to_thread(DESCRIBED.save)
-            # What is there now stays for as long as the process: it is not looked at again.
+            await asyncio.to_thread(SCHEMA_CACHE.save)
+            # The objects so far stay until the process ends, so the collector skips them.
             gc.freeze()
             gc.enable()
             if self._detached:
-                _leave_the_terminal()
+                _detach_from_terminal()
             problem = await self._stop_or(watch)
             logger.info("stopping")
         if problem is not None:
-            raise DatabaseUnusable(problem, suggestion="Put it back or restore a backup")
+            raise DatabaseUnusable(problem, suggestion="Restore the file or a backup")
         logger.info("stopped")
 
     async def _stop_or(self, watch: HomeWatch) -> str | None:
-        """Wait for a signal or a lost database; returns the problem with the database."""
+        """Wait for a signal or a lost database; return the problem of the database."""
         watching = asyncio.create_task(watch.run())
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait((watching, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -191,7 +193,7 @@ class _Daemon:
         if stopping.done() and not stopping.cancelled():
             return None
         problem = watching.result()
-        logger.critical("%s: the daemon stops", problem)
+        logger.critical("%s; the daemon stops", problem)
         self._end_in_time()
         return problem
 
@@ -216,43 +218,44 @@ class _Daemon:
             loop.call_soon_threadsafe(self._stop.set)
             self._end_in_time()
 
-        # Not loop.add_signal_handler: that one needs a loop that still turns.
+        # `loop.add_signal_handler` would need a loop that is not blocked.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
         watchdog.install(Path(self._settings.paths.log))
 
     def _end_in_time(self) -> None:
-        """End the process soon, also if a plugin blocks the event loop."""
+        """End the process soon, even if a plugin blocks the event loop."""
         timer = threading.Timer(STOP_SECONDS, os._exit, args=(1,))
         timer.daemon = True
         timer.start()
 
 
 def _announced(plugin_sources: Iterable[Source]) -> Iterator[Source]:
-    """Name each plugin to `hubd start` before it is loaded, in case it ends the process."""
+    """Print each plugin for `hubd start` before it is loaded, because it may end the process."""
     for source in plugin_sources:
         if source.found_in != "built in":
-            with suppress(OSError):  # `hubd start` was interrupted
+            with suppress(OSError):  # `hubd start` was interrupted.
                 os.write(STDERR, f"{LOADING}{source.target}\n".encode())
         yield source
 
 
 def _import_transports() -> None:
-    """What TCP needs, which takes a while to import."""
+    """Import the modules of TCP and become a subreaper. Both take a while."""
     importlib.import_module("hubd.mcp.transports.http")
     importlib.import_module("hubd.rpc.websocket")
+    importlib.import_module("hubd.process.tree").adopt_orphans()
 
 
 def _allow_many_files() -> None:
-    """All the connections that the transports admit, and the pipes of chats, must fit."""
+    """Raise the limit of open files for all connections and the pipes of chats."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _leave_the_terminal() -> None:
-    """Keep neither a directory nor the starter's output open. Output goes to the log."""
+def _detach_from_terminal() -> None:
+    """Release the directory and the output of `hubd start`. Output goes to the log."""
     os.chdir("/")
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
@@ -276,7 +279,7 @@ def _max_message_bytes(settings: Settings, config: Mapping[str, Any]) -> int:
 class _McpSettings(BaseModel, defer_build=True):
     """The section `mcp` of the configuration file."""
 
-    # Some clients take no dots in the name of a tool.
+    # Some clients do not allow dots in the name of a tool.
     tool_name_separator: Literal[".", "_"] = "."
 
 
@@ -288,7 +291,7 @@ def _mcp_options(settings: Settings, config: Mapping[str, Any]) -> McpOptions:
 
 
 def _check_mcp_tools(options: McpOptions, hub: Hub) -> None:
-    """Tell of names that no namespace has. Not fatal: a plugin may be broken, or come later."""
+    """Report unknown names. They are not fatal, because a plugin may be broken or come later."""
     for name in sorted(options.profile or ()):
         try:
             check_profile([name], McpOptions(), hub)
@@ -302,14 +305,16 @@ def _check_sections(path: str, config: Mapping[str, Any], hub: Hub) -> None:
     """Report sections of the configuration file that no plugin reads."""
     for name in sorted(config.keys() - {*hub.root.children, *RESERVED}):
         advice = did_you_mean(name, hub.root.children)
-        logger.warning("%s: [%s] is not read, no plugin has this name. %s", path, name, advice)
+        logger.warning(
+            "%s: section [%s] is ignored, because no plugin has this name. %s", path, name, advice
+        )
 
 
 def _bind(wanted: int | None, default: int, option: str) -> socket.socket:
-    """A listening TCP port on the loopback interface.
+    """Listen on a TCP port of the loopback interface.
 
     Raises:
-        StartupFailed: The port that was asked for is taken.
+        StartupFailed: The requested port cannot be used.
     """
     try:
         return _listen(default if wanted is None else wanted)
@@ -317,20 +322,20 @@ def _bind(wanted: int | None, default: int, option: str) -> socket.socket:
         if wanted is not None:
             raise StartupFailed(
                 f"port {wanted} cannot be used: {error.strerror}",
-                suggestion=f"Choose another {option}; 0 takes any free one",
+                suggestion=f"Choose another {option}, or 0 for any free port",
             ) from error
     listener = _listen(0)
-    logger.warning("port %d is taken; using %d instead", default, listener.getsockname()[1])
+    logger.warning("port %d is in use; using %d instead", default, listener.getsockname()[1])
     return listener
 
 
 def _listen(port: int) -> socket.socket:
-    # The protocol is named because asyncio turns Nagle's algorithm off only where it is.
+    # The protocol is explicit, because asyncio then turns off Nagle's algorithm.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((LOOPBACK, port))
-        # Clients may connect from now on; they are answered when the hub is ready.
+        # Clients can connect now, and get replies when the hub is ready.
         listener.listen(BACKLOG)
         listener.setblocking(False)
     except BaseException:

@@ -1,8 +1,8 @@
-"""End the process some time after SIGTERM, even if no Python code can run any more.
+"""End the process some time after SIGTERM, even if Python code can't run.
 
-A native function that never returns may hold the interpreter's lock: after an allocation failed,
-for example. Signal handlers and threads written in Python then wait forever. So the chain from the
-signal to the end of the process has no Python code in it:
+A native function that never returns may hold the interpreter's lock, for example after a failed
+allocation. Signal handlers and threads in Python then wait forever. The chain from the signal to
+the end of the process therefore contains no Python code:
 
 1. SIGTERM or SIGINT: the handler of `faulthandler`, which is in C, writes to a pipe, and passes the
    signal on to the ordinary handler.
@@ -11,10 +11,10 @@ signal to the end of the process has no Python code in it:
 4. SIGALRM comes ten seconds later: `faulthandler` writes the stack of each thread to the log, and
    the signal's default action ends the process.
 
-A timer that the event loop sets back again and again would be simpler. But it would also end a
-healthy daemon that was suspended (Ctrl-Z, a paused virtual machine) for longer than the timer runs.
+A timer that the event loop resets regularly would be simpler. But it would also end a healthy
+daemon that was suspended (Ctrl-Z, a paused virtual machine) for longer than the timer.
 
-Only Linux can choose the signal of a pipe. Elsewhere the caller's own timer has to do.
+Only Linux can choose the signal of a pipe. On other systems the caller's timer must suffice.
 """
 
 import faulthandler
@@ -28,11 +28,11 @@ def install(log: Path) -> None:
     """Watch SIGTERM and SIGINT. Call this after their ordinary handlers are set.
 
     Args:
-        log: The file that gets the stacks of all threads.
+        log: The file for the stacks of all threads.
     """
     if not hasattr(fcntl, "F_SETSIG"):
         return
-    import ctypes  # the only use in the daemon
+    import ctypes  # The daemon uses it only here.
 
     reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     fcntl.fcntl(reader, fcntl.F_SETOWN, os.getpid())

@@ -1,6 +1,6 @@
-"""What is known of an MCP connection besides what its messages say, and how the hub shows itself.
+"""Access of an MCP client: its identity, and the namespaces that the hub offers to it.
 
-Nothing of the SDK: both framings need it before that is there.
+This module does not import the SDK, because both transports need it before the SDK is loaded.
 """
 
 from collections.abc import Iterable
@@ -8,69 +8,73 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from hubd.errors import InvalidParams
-from hubd.mcp.delivery import Delivery
-from hubd.plexus.hub import Hub, did_you_mean
+from hubd.mcp.transports.delivery import Delivery
+from hubd.plexus.hub import Hub
 from hubd.wire.caller import Client, Context
+from hubd.wire.text import did_you_mean
 
-# How the process behind a connection says for which session it speaks.
+# Header with the token of the session that a client belongs to.
 SESSION_HEADER = "x-plexus-session"
-# Where an HTTP request carries its facts, in the scope of ASGI.
-FACTS = "hubd.facts"
+# Key of an HTTP request's `Access` in its ASGI scope.
+ACCESS = "hubd.access"
 
 
 @dataclass(frozen=True)
-class Facts:
-    """One connection, or one HTTP request."""
+class Access:
+    """The access of one connection, or of one HTTP request."""
 
     client: Client
     context: Context
-    # The namespaces it is offered; None for all.
+    # The offered namespaces; None for all.
     profile: frozenset[str] | None = None
-    # Of the answer to the request that these facts came with.
+    # Reports whether the answer to the current request was sent.
     delivery: Delivery = field(default_factory=Delivery, compare=False)
-    # The text of the request that is answered, if it is large; else empty.
-    text: bytes = field(default=b"", repr=False)
+    # Whether the request is so long that work on its params delays other clients.
+    large: bool = False
 
     def allows(self, namespace: str, method: str = "") -> bool:
-        """Whether it may use a method; without one, whatever else the plugin there offers.
+        """Return whether the client may use a method, or other parts of a plugin if none is given.
 
-        The one place that decides: dispatch asks it for every call, and whoever lists, reads,
-        watches or passes on something else that is a plugin's asks it too.
+        All decisions about access are made here: for calls, lists, reads and notifications.
         """
         return offered(namespace, self.profile)
 
+    def lists(self, namespace: str, on_request: frozenset[str]) -> bool:
+        """Return whether lists show a namespace: those on request only if it was asked for."""
+        return self.profile is not None or not offered(namespace, on_request)
+
     @classmethod
-    def of_the_hub(cls) -> "Facts":
-        """For what the hub does by itself."""
+    def for_hub(cls) -> "Access":
+        """Return the access of the hub itself."""
         return cls(Client(), Context())
 
 
 class Activity:
-    """Whether a client over stdio waits for answers, and since when it does not."""
+    """Whether a client over stdio has running requests, and since when it is idle."""
 
     def __init__(self) -> None:
         self.idle_since = monotonic()
         self.is_busy = False
-        # Set when it is closed to make room for another client.
+        # Set when the client is disconnected to make room for another.
         self.is_evicted = False
 
     def note(self, *, is_busy: bool) -> None:
-        """Note that the client waits for answers, or has them all."""
+        """Record that the client has running requests, or none."""
         self.is_busy = is_busy
         self.idle_since = monotonic()
 
 
 @dataclass(frozen=True)
 class McpOptions:
-    """How the hub shows itself to everybody."""
+    """Settings that hold for all MCP clients."""
 
-    # What stands between the parts of a tool's name.
+    # The separator between the parts of a tool's name.
     separator: str = "."
-    # The only namespaces that are offered; None for all.
+    # The offered namespaces; None for all.
     profile: frozenset[str] | None = None
 
     def narrowed(self, wanted: frozenset[str] | None) -> frozenset[str] | None:
-        """What is offered to a connection that asks for some namespaces only."""
+        """Return the namespaces offered to a connection that asks for some of them."""
         if wanted is None or self.profile is None:
             return self.profile if wanted is None else wanted
         inner = {name for name in wanted if _within(name, self.profile)}
@@ -78,37 +82,37 @@ class McpOptions:
 
 
 def check_profile(wanted: Iterable[str], options: McpOptions, hub: Hub) -> None:
-    """Find the mistake in what a connection asks for, so that somebody tells of it.
+    """Check the namespaces that a connection asks for.
 
     Raises:
-        InvalidParams: A name is no namespace's, or nothing of it is offered to anybody.
+        InvalidParams: A namespace does not exist, or the hub does not offer any of them.
     """
     names = sorted(wanted)
     if not names:
         return
-    known = [node.path for node in hub.root.walk()]
-    shown = [path for path in known if offered(path, options.profile)]
+    paths = [node.path for node in hub.root.walk()]
+    offered_paths = [path for path in paths if offered(path, options.profile)]
     for name in names:
-        if name not in known:
+        if name not in paths:
             raise InvalidParams(
                 f"there is no namespace {name[:100]!r}",
-                suggestion=did_you_mean(name, shown)
-                or "`hubd doctor` shows the plugins, and those that were left out",
+                suggestion=did_you_mean(name, offered_paths)
+                or "`hubd doctor` lists the plugins and the reasons why some were skipped",
             )
     if not options.narrowed(frozenset(names)):
         raise InvalidParams(
-            "this hub does not offer MCP clients what was asked for",
+            f"this hub does not offer {', '.join(names)} to MCP clients",
             suggestion=f"It offers {', '.join(sorted(options.profile or ()))} (--mcp-tools)",
         )
 
 
 def read_profile(text: str) -> frozenset[str]:
-    """A profile as it is written: namespaces with commas between them."""
+    """Return the namespaces in a text that separates them by commas."""
     return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
 def offered(namespace: str, profile: frozenset[str] | None) -> bool:
-    """Whether a profile offers a namespace: it names it, or one above it. None offers all."""
+    """Return whether a profile names a namespace or one above it. None offers all."""
     return profile is None or _within(namespace, profile)
 
 

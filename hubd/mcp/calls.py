@@ -1,8 +1,7 @@
-"""One tool call, from its arguments to its result: waits, asks, cancels.
+"""One tool call, from its arguments to its result: waiting, questions, cancellation.
 
-The call itself runs in a task that the daemon owns. Whoever waits for it here may be a new
-request each time: since 2026-07-28 a question to the user ends the request, and the answer
-comes with the next one.
+The call itself runs in a task that the daemon owns, and may outlive the request that started it:
+since protocol 2026-07-28 a question ends the request, and the answer comes with the next one.
 """
 
 import asyncio
@@ -26,56 +25,57 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from hubd.errors import HubError, Overloaded, Unavailable
-from hubd.mcp.access import Facts
-from hubd.mcp.caller import Caller, Ctx, Reporter, facts_of
+from hubd.mcp.access import Access
+from hubd.mcp.caller import Caller, Ctx, Reporter, access_of
 from hubd.mcp.questions import answer_of, form_of
 from hubd.mcp.results import Collected, tool_result
 from hubd.mcp.spool import MAX_RESULT_BYTES, Spool
 from hubd.mcp.tools import HubTool
 from hubd.plexus.dispatch import Call
-from hubd.plexus.large import Source
 from hubd.rpc.calls import RunningCall
 from hubd.rpc.clients import Clients
 from hubd.wire.item import Done, Guidance, Request
 
 log = logging.getLogger("hubd.transport")
 
-# All MCP clients together may run this many calls at once.
+# The limit of concurrent calls of all MCP clients together.
 MAX_CALLS: Final = 1024
-# How long a question waits for the request that brings its answer.
+# Seconds that a question waits for the request with its answer.
 PARKED_SECONDS: Final = 600.0
-# How often a question is asked that is answered with something that does not fit.
+# How many times a question is asked if its answers are invalid.
 MAX_ATTEMPTS: Final = 3
-# Of what a client says of its own failure to ask.
+# Characters kept of a client's own error message.
 MAX_REASON: Final = 1000
-# The name of the one question in a result that asks for input.
+# The name of the only question in a result that asks for input.
 QUESTION: Final = "answer"
 
 NOT_A_FORM: Final = Guidance(
-    b"", "cancelled", "Only a client made for this plugin can answer what it asked", []
+    b"", "cancelled", "This question needs a client made for the plugin, so it was cancelled", []
 )
+
+NOT_WAITING: Final = "no call waits for this answer: it has ended, or the daemon was restarted"
 
 ToolAnswer = CallToolResult | InputRequiredResult
 
 
 @dataclass
 class _Question:
-    """What a call asked, until it is answered."""
+    """A question of a call that is not answered yet."""
 
     request: Request
     form: ElicitRequestFormParams
-    # Answers so far that did not fit.
+    # The number of invalid answers so far.
     attempts: int = 0
 
 
 @dataclass
 class _Run:
-    """A call under way, which may outlive the request that started it."""
+    """A running call, which may outlive the request that started it."""
 
     tool: HubTool
     caller: Caller
     running: RunningCall
-    # While it is parked: what it asked, and what ends it if nobody answers.
+    # While it is parked: its question, and the timer that cancels it without an answer.
     question: _Question | None = None
     expiry: asyncio.TimerHandle | None = None
 
@@ -91,9 +91,9 @@ class ToolCalls:
         self._clients = clients
         self._spool = spool
         self._active = 0
-        # Calls whose question waits for the request that answers it; the oldest first.
+        # Calls that wait for a request with an answer; the oldest first.
         self._parked: dict[str, _Run] = {}
-        # Questions that clients of the older protocol are being asked.
+        # Tasks that ask clients of the older protocol.
         self._asking: set[asyncio.Task[None]] = set()
 
     async def call(
@@ -101,21 +101,21 @@ class ToolCalls:
         ctx: Ctx,
         tool: HubTool,
         arguments: Mapping[str, Any],
-        facts: Facts,
-        source: Source | None = None,
+        access: Access,
     ) -> ToolAnswer:
         """Call a method. Cancelling this cancels the method."""
-        # A lone text block cannot say where the rest is.
+        # A text-only result has no place for a link to the rest.
         collected = Collected(None, MAX_RESULT_BYTES) if tool.text_only else Collected(self._spool)
-        caller = Caller(facts, collected, _unanswerable(ctx))
-        running = self._start(tool.path, arguments, caller, source)
+        caller = Caller(access, collected, _unanswerable(ctx), tool.summaries)
+        running = self._start(tool.path, arguments, caller, large=access.large)
         if running is None:
             return tool_result(collected)
         return await self._follow(ctx, _Run(tool, caller, running))
 
-    async def collect(self, path: str, arguments: Mapping[str, Any], facts: Facts) -> Collected:
-        """Everything a method yields, for whoever is not a tool call; nobody can be asked."""
-        caller = Caller(facts, Collected(self._spool), "a resource cannot ask anything")
+    async def collect(self, path: str, arguments: Mapping[str, Any], access: Access) -> Collected:
+        """Return all events of a method that is read as a resource; it cannot ask questions."""
+        unanswerable = "a method that is read as a resource cannot ask questions"
+        caller = Caller(access, Collected(self._spool), unanswerable, {})
         running = self._start(path, arguments, caller)
         try:
             while running is not None and not isinstance(await caller.signals.get(), Done):
@@ -125,7 +125,7 @@ class ToolCalls:
             running.cancel("the client cancelled the call")
             caller.collected.discard()
             raise
-        caller.taken()
+        caller.finish()
         return caller.collected
 
     def _start(
@@ -133,55 +133,60 @@ class ToolCalls:
         path: str,
         arguments: Mapping[str, Any],
         caller: Caller,
-        source: Source | None = None,
+        *,
+        large: bool = False,
     ) -> RunningCall | None:
-        """Start a call, or fail it at once."""
-        call = Call(self._clients.hub, path, arguments, caller, source)
+        """Start a call; return None if it failed at once."""
+        call = Call(self._clients.hub, path, arguments, caller, large=large)
         refusal: HubError | None = None
         if self._clients.closing:
             refusal = Unavailable("the daemon is stopping")
         elif self._active >= MAX_CALLS:
-            refusal = Overloaded(f"{MAX_CALLS} calls are running already")
+            refusal = Overloaded(f"MCP clients already run {MAX_CALLS} calls, the most at once")
         if refusal is not None:
             call.fail(refusal)
             return None
         self._active += 1
-        return self._clients.calls.start(call, self._one_less)
+        return self._clients.calls.start(call, self._count_down)
 
     async def resume(self, ctx: Ctx, state: str, responses: InputResponses | None) -> ToolAnswer:
-        """Go on with a call that asked something.
+        """Continue a call with the answer to its question.
 
         Raises:
-            MCPError: No call waits under this state.
+            MCPError: No call waits for this answer.
         """
         run = self._unpark(state)
         if run is None:
-            raise MCPError(INVALID_PARAMS, "no call waits for this answer any more")
+            raise MCPError(
+                INVALID_PARAMS,
+                "no call waits for this answer: it has ended, or the daemon was restarted",
+            )
         question = run.question
         assert question is not None
-        given = (responses or {}).get(QUESTION)
-        if self._answer(run, question, given if isinstance(given, ElicitResult) else None):
+        response = (responses or {}).get(QUESTION)
+        answer = response if isinstance(response, ElicitResult) else None
+        if self._answer(run, question, answer):
             return await self._follow(ctx, run)
         return self._park(run, question)
 
     def close(self) -> None:
-        """Nobody will answer any more."""
+        """End all calls that wait for an answer."""
         for state in list(self._parked):
             self._expire(state)
         for task in self._asking:
             task.cancel()
 
-    def _one_less(self) -> None:
+    def _count_down(self) -> None:
         self._active -= 1
 
     async def _follow(self, ctx: Ctx, run: _Run) -> ToolAnswer:
-        """Wait for the end of a call, or for a question that this request cannot carry."""
+        """Wait for the end of a call, or for a question that ends this request."""
         caller, reporter = run.caller, Reporter(ctx, run.caller)
         asking: asyncio.Task[None] | None = None
         try:
             while not isinstance(signal := await caller.signals.get(), Done):
                 if asking is not None:
-                    asking.cancel()  # the method has gone on without the answer
+                    asking.cancel()  # the method no longer waits for the answer
                 form = form_of(signal.request_data)
                 if form is None:
                     caller.collected.advice.append(NOT_A_FORM)
@@ -195,7 +200,7 @@ class ToolCalls:
                 self._asking.add(asking)
                 asking.add_done_callback(self._asking.discard)
             await reporter.finish()
-            caller.taken(facts_of(ctx).delivery)
+            caller.finish(access_of(ctx).delivery)
             return tool_result(caller.collected, text_only=run.tool.text_only)
         except BaseException:
             run.end("the client cancelled the call")
@@ -206,7 +211,7 @@ class ToolCalls:
                 asking.cancel()
 
     async def _ask(self, ctx: Ctx, run: _Run, question: _Question) -> None:
-        """Ask a client of the older protocol, which takes requests within its own."""
+        """Send a question to a client of the older protocol, and its answer to the method."""
         answered = False
         try:
             async with asyncio.timeout(question.request.timeout_ms / 1000):
@@ -214,20 +219,20 @@ class ToolCalls:
                     result = await _elicit(ctx, question.form)
                     answered = self._answer(run, question, result)
         except TimeoutError:
-            pass  # the method knows by itself
-        except Exception as error:  # whatever it was, the method must not wait for the answer
+            pass  # the method has its own timeout
+        except Exception as error:  # the method must not wait for the answer any longer
             reason = error.message[:MAX_REASON] if isinstance(error, MCPError) else ""
             if not reason:
-                log.exception("a client could not be asked")
-            # Nobody declined, and whoever reads the result should not think so.
-            advice = f"The MCP client failed when it was asked: {reason or 'see the log'}"
+                log.exception("elicitation failed")
+            # The user has not declined, and the result must not look like it.
+            advice = f"The MCP client failed to ask the user: {reason or 'see the log'}"
             run.caller.collected.advice.append(Guidance(b"", "cancelled", advice, []))
             self._answer(run, question, ElicitResult(action="cancel"))
 
     def _answer(self, run: _Run, question: _Question, result: ElicitResult | None) -> bool:
-        """Hand an answer to the method; False if it must be asked for once more."""
+        """Pass an answer to the method; return False if the question must be asked again."""
         questions, asked = self._clients.questions, question.request
-        problem: str | None = "there was no answer to the question"
+        problem: str | None = "the request had no answer"
         if result is not None:
             answer = answer_of(asked.request_data, result)
             problem = questions.answer(asked.request_id, answer)
@@ -235,7 +240,7 @@ class ToolCalls:
             return True
         question.attempts += 1
         if question.attempts >= MAX_ATTEMPTS:
-            advice = f"It was asked {MAX_ATTEMPTS} times, and no answer did fit: {problem}"
+            advice = f"No valid answer after {MAX_ATTEMPTS} questions: {problem}"
             run.caller.collected.advice.append(Guidance(b"", "cancelled", advice, []))
             questions.answer(asked.request_id, {"type": "cancelled"})
             return True
@@ -264,11 +269,11 @@ class ToolCalls:
     def _expire(self, state: str) -> None:
         run = self._unpark(state)
         if run is not None:
-            run.end("the client did not come back with an answer")
+            run.end("the client did not answer the question in time")
 
 
 async def _elicit(ctx: Ctx, form: ElicitRequestFormParams) -> ElicitResult | None:
-    """What the client answers; None if that is no answer at all."""
+    """Return the client's answer; None if it is malformed."""
     try:
         return await ctx.session.elicit_form(
             form.message, form.requested_schema, related_request_id=ctx.request_id
@@ -278,13 +283,13 @@ async def _elicit(ctx: Ctx, form: ElicitRequestFormParams) -> ElicitResult | Non
 
 
 def _unanswerable(ctx: Ctx) -> str | None:
-    """Why the client cannot be asked anything; None if it can."""
+    """Return why the client cannot answer questions; None if it can."""
     capabilities = ctx.session.client_capabilities
     asking = capabilities.elicitation if capabilities is not None else None
-    # An empty capability is that of the time before there was more than forms.
+    # An empty capability means forms: older clients know no other kind.
     if asking is not None and (asking.form is not None or asking.url is None):
         return None
     return (
-        "this method asks its caller, and this MCP client cannot be asked: it does not support "
-        "elicitation. Call the method with synapse or over the WebSocket"
+        "this method asks a question, and this MCP client does not support elicitation. "
+        "Call the method with synapse or over the WebSocket"
     )

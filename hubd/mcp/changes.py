@@ -1,6 +1,6 @@
-"""Telling MCP clients what changed: lists of tools and prompts, and resources they watch.
+"""Notifications of changes: the lists of tools, prompts and resources, and watched resources.
 
-Clients of 2026-07-28 open a stream of changes; older ones get notifications in their session.
+Clients of protocol 2026-07-28 open a stream of changes; older ones have legacy sessions.
 """
 
 import asyncio
@@ -32,80 +32,81 @@ from mcp_types import (
 )
 
 from hubd.errors import HubError
-from hubd.mcp.access import Facts
-from hubd.mcp.caller import Ctx, facts_of
+from hubd.mcp.access import Access
+from hubd.mcp.caller import Ctx, access_of
+from hubd.mcp.sdk_private import connection_of
 from hubd.mcp.uris import Listing
 
 log = logging.getLogger("hubd.transport")
 
-# A tree that is written a thousand times a second is not worth a thousand notifications.
+# Seconds between two notifications about one resource, which may change very often.
 PAUSE_SECONDS: Final = 0.2
-# The same for lists, which clients then fetch as a whole.
+# The same for lists, which clients fetch as a whole.
 LIST_PAUSE_SECONDS: Final = 1.0
-# How many resources one client may watch.
+# The most resources that one client may watch.
 MAX_WATCHED: Final = 200
-# A plugin that needs longer to begin watching does it while the client goes on.
+# Seconds that a client waits for a plugin to begin watching.
 BEGIN_SECONDS: Final = 5.0
 
-# Yields once when changes are noticed from now on, and then at each of them.
-Noticed = AsyncGenerator[None, None]
+# Yields once when watching begins, then at each change.
+ChangeStream = AsyncGenerator[None, None]
 
 
 class Source(Protocol):
-    """Where changes of resources come from."""
+    """The resources that can be watched."""
 
-    def watch(self, uri: str) -> Noticed:
-        """Notice the changes of one."""
+    def watch(self, uri: str) -> ChangeStream:
+        """Return the changes of a resource."""
 
-    def may_read(self, uri: str, facts: Facts) -> bool:
-        """Whether a client could read it, should it be there."""
+    def may_read(self, uri: str, access: Access) -> bool:
+        """Return whether a client may read a resource."""
 
 
 class _Watched:
-    """One resource that somebody watches."""
+    """One resource that clients watch."""
 
     def __init__(self) -> None:
         self.watchers = 0
-        # Set when changes are noticed, or never will be.
+        # Set when watching has begun or failed.
         self.begun = asyncio.Event()
-        # Waits for the changes; over for a resource that has none, or none any more.
+        # Waits for changes; done for a resource that does not change.
         self.task: asyncio.Task[None] | None = None
 
 
 class _Listener:
-    """One client that is told of changes."""
+    """One client that receives notifications."""
 
-    def __init__(self, facts: Facts) -> None:
-        # What it may be told.
-        self.facts = facts
-        # The resources it watches.
+    def __init__(self, access: Access) -> None:
+        # Decides which notifications it receives.
+        self.access = access
+        # The URIs of the resources that it watches.
         self.watched: set[str] = set()
 
     async def send(self, event: ServerEvent) -> None:
-        """Tell it."""
+        """Send a notification."""
         raise NotImplementedError
 
 
-class _Session(_Listener):
-    """A session of the older protocol."""
+class _LegacySession(_Listener):
+    """A legacy session."""
 
-    def __init__(self, facts: Facts, connection: Connection) -> None:
-        super().__init__(facts)
+    def __init__(self, access: Access, connection: Connection) -> None:
+        super().__init__(access)
         self._connection = connection
 
     async def send(self, event: ServerEvent) -> None:
         if isinstance(event, ResourceUpdated):
             await self._connection.send_resource_updated(event.uri)
         else:
-            await _TELL[type(event)](self._connection)
+            await _SEND[type(event)](self._connection)
 
 
 class _Stream(_Listener):
-    """A stream of changes, which the newer protocol has for that."""
+    """A stream of changes of the newer protocol."""
 
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        # Set while it is open; drops what the client has not asked for.
+    def __init__(self, access: Access) -> None:
+        super().__init__(access)
+        # Set while the stream is open; drops notifications that the client has not asked for.
         self.deliver: Callable[[ServerEvent], None] | None = None
 
     async def send(self, event: ServerEvent) -> None:
@@ -113,18 +114,18 @@ class _Stream(_Listener):
             self.deliver(event)
 
 
-_TELL: Final[Mapping[type[ServerEvent], Callable[[Connection], Coroutine[Any, Any, None]]]] = {
+_SEND: Final[Mapping[type[ServerEvent], Callable[[Connection], Coroutine[Any, Any, None]]]] = {
     ToolsListChanged: Connection.send_tool_list_changed,
     PromptsListChanged: Connection.send_prompt_list_changed,
     ResourcesListChanged: Connection.send_resource_list_changed,
 }
 
-# The stream that is being opened in this task.
+# The stream that this task opens.
 _opening: ContextVar[_Stream] = ContextVar("opening")
 
 
 class _Bus:
-    """What the SDK takes for the place where all changes are told: here each stream has its own."""
+    """The event bus that the SDK asks for; here each stream has a separate one."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         stream = _opening.get()
@@ -140,93 +141,94 @@ class _Bus:
 
 
 class Changes:
-    """Who is to be told what."""
+    """All clients that receive notifications, and the resources that they watch."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._listen = ListenHandler(_Bus())
-        # Whom to tell, by both protocols.
-        self._sessions: dict[Connection, _Session] = {}
+        self._sessions: dict[Connection, _LegacySession] = {}
         self._streams: set[_Stream] = set()
         self._watched: dict[str, _Watched] = {}
-        # Who waits for lists of resources to become others.
+        # Tasks that wait for changes of lists of resources.
         self._lists: dict[Listing, asyncio.Task[None]] = {}
-        # Notifications under way, by receiver and content.
+        # Unsent notifications, by receiver and content.
         self._sending: dict[Hashable, asyncio.Task[None]] = {}
         self._closed = False
 
     def tools_changed(self) -> None:
-        """There are other tools than before."""
+        """Notify clients that the list of tools changed."""
         self._spread(ToolsListChanged())
 
     def prompts_changed(self) -> None:
-        """There are other prompts than before."""
+        """Notify clients that the list of prompts changed."""
         self._spread(PromptsListChanged())
 
-    def resources_changed(self, concerns: Callable[[Facts], bool] = lambda facts: True) -> None:
-        """There are other resources than before, on the lists of those whom it concerns."""
-        self._spread(ResourcesListChanged(), lambda one: concerns(one.facts))
+    def resources_changed(self, concerns: Callable[[Access], bool] = lambda access: True) -> None:
+        """Notify the clients that see these resources that the list changed."""
+        self._spread(ResourcesListChanged(), lambda one: concerns(one.access))
 
     def resource_updated(self, uri: str) -> None:
-        """A resource is not what it was."""
+        """Notify the clients that watch a resource that it changed."""
         self._spread(
             ResourceUpdated(uri=uri),
-            lambda one: uri in one.watched and self._source.may_read(uri, one.facts),
+            lambda one: uri in one.watched and self._source.may_read(uri, one.access),
         )
 
     def watched(self) -> list[str]:
-        """The resources that somebody watches."""
+        """Return the URIs of all watched resources."""
         return list(self._watched)
 
     def watch_anew(self, uri: str) -> None:
-        """Somebody else than before is behind a resource."""
+        """Watch a resource again after its plugin was attached or detached."""
         watched = self._watched[uri]
         if watched.task is not None:
             watched.task.cancel()
-        self._notice(uri, watched)
+        self._watch(uri, watched)
         self.resource_updated(uri)
 
     def follow_lists(self, listings: Iterable[Listing]) -> None:
-        """From now on tell when one of these lists of resources has changed, and no other."""
+        """Watch these lists of resources, and no others."""
         wanted = set() if self._closed else set(listings)
         for listing in self._lists.keys() - wanted:
             self._lists.pop(listing).cancel()
         for listing in wanted - self._lists.keys():
-            tell = partial(self.resources_changed, listing.concerns)
+            notify = partial(self.resources_changed, listing.concerns)
             self._lists[listing] = asyncio.create_task(
                 self._follow(
-                    listing.path, listing.watch(), asyncio.Event(), tell, LIST_PAUSE_SECONDS
+                    listing.path, listing.watch(), asyncio.Event(), notify, LIST_PAUSE_SECONDS
                 ),
                 name=f"list {listing.path}",
             )
 
     async def middleware(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
-        """Remember every session of the older protocol until its connection ends."""
+        """Register every legacy session until its connection ends."""
         if ctx.method == "notifications/initialized":
             self._session_of(ctx)
         return await call_next(ctx)
 
     async def subscribe(self, ctx: Ctx, params: SubscribeRequestParams) -> EmptyResult:
-        """Watch a resource, by the older protocol. What changes after the answer is told.
+        """Watch a resource in a legacy session; changes after the answer are notified.
 
-        What the client could not read it does not watch either, as if it were not there.
+        A resource that the client may not read is ignored, as if it did not exist.
 
         Raises:
-            MCPError: The client watches too many.
+            MCPError: The client watches too many resources.
         """
         session, uri = self._session_of(ctx), str(params.uri)
         if uri not in session.watched:
-            if not self._source.may_read(uri, session.facts):
+            if not self._source.may_read(uri, session.access):
                 return EmptyResult()
             if len(session.watched) >= MAX_WATCHED:
-                raise MCPError(INVALID_PARAMS, f"{MAX_WATCHED} resources are watched already")
+                raise MCPError(
+                    INVALID_PARAMS, f"a client may watch at most {MAX_WATCHED} resources"
+                )
             session.watched.add(uri)
             self._begin(uri)
         await self._begun([uri])
         return EmptyResult()
 
     async def unsubscribe(self, ctx: Ctx, params: UnsubscribeRequestParams) -> EmptyResult:
-        """Watch it no longer."""
+        """Stop watching a resource."""
         watched, uri = self._session_of(ctx).watched, str(params.uri)
         if uri in watched:
             watched.discard(uri)
@@ -236,25 +238,25 @@ class Changes:
     async def listen(
         self, ctx: Ctx, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        """The stream of changes of one client of the newer protocol.
+        """Serve the stream of changes of one client of the newer protocol.
 
         Raises:
-            MCPError: It asks for too many resources.
+            MCPError: The client asks for too many resources.
         """
         asked = params.notifications
         uris = set(map(str, asked.resource_subscriptions or ()))
         if len(uris) > MAX_WATCHED:
-            raise MCPError(INVALID_PARAMS, f"at most {MAX_WATCHED} resources can be watched")
-        stream = _Stream(facts_of(ctx))
-        stream.watched = {uri for uri in uris if self._source.may_read(uri, stream.facts)}
-        # It is told what will be watched, which is not what it may not read.
+            raise _too_many_watched()
+        stream = _Stream(access_of(ctx))
+        stream.watched = {uri for uri in uris if self._source.may_read(uri, stream.access)}
+        # The first message lists the watched resources; it leaves out the forbidden ones.
         honoured = asked.model_copy(update={"resource_subscriptions": sorted(stream.watched)})
         for uri in stream.watched:
             self._begin(uri)
         self._streams.add(stream)
         opening = _opening.set(stream)
         try:
-            # The stream's first message promises that nothing is missed from there on.
+            # The stream's first message promises that no later change is missed.
             await self._begun(stream.watched)
             return await self._listen(ctx, params.model_copy(update={"notifications": honoured}))
         finally:
@@ -272,13 +274,12 @@ class Changes:
             if task is not None:
                 task.cancel()
 
-    def _session_of(self, ctx: Ctx) -> _Session:
-        """The session of a request; who asks for the first time is remembered."""
-        # The SDK has no public way to the connection of a session, whose end we must know.
-        connection = ctx.session._connection
+    def _session_of(self, ctx: Ctx) -> _LegacySession:
+        """Return the legacy session of a request; register a new one."""
+        connection = connection_of(ctx)
         session = self._sessions.get(connection)
         if session is None:
-            session = self._sessions[connection] = _Session(facts_of(ctx), connection)
+            session = self._sessions[connection] = _LegacySession(access_of(ctx), connection)
             connection.exit_stack.callback(self._leave, connection)
         return session
 
@@ -289,28 +290,28 @@ class Changes:
     def _begin(self, uri: str) -> None:
         watched = self._watched.setdefault(uri, _Watched())
         watched.watchers += 1
-        # Once more for what was not there before: it may be there now.
+        # Try again if it did not exist before.
         if watched.task is None or watched.task.done():
-            self._notice(uri, watched)
+            self._watch(uri, watched)
 
-    def _notice(self, uri: str, watched: _Watched) -> None:
+    def _watch(self, uri: str, watched: _Watched) -> None:
         if not self._closed:
             watched.begun = asyncio.Event()
-            tell = partial(self.resource_updated, uri)
+            notify = partial(self.resource_updated, uri)
             watched.task = asyncio.create_task(
-                self._follow(uri, self._source.watch(uri), watched.begun, tell, PAUSE_SECONDS),
+                self._follow(uri, self._source.watch(uri), watched.begun, notify, PAUSE_SECONDS),
                 name=f"watch {uri[:100]}",
             )
 
     async def _begun(self, uris: Iterable[str]) -> None:
-        """Wait until changes are noticed. Bounded."""
+        """Wait until watching has begun. Bounded."""
         try:
             async with asyncio.timeout(BEGIN_SECONDS):
                 for watched in [self._watched[uri] for uri in uris]:
                     if watched.task is not None:
                         await watched.begun.wait()
         except TimeoutError:
-            log.warning("a resource is not watched within %g s", BEGIN_SECONDS)
+            log.warning("a plugin did not begin to watch a resource within %g s", BEGIN_SECONDS)
 
     def _end(self, uri: str) -> None:
         watched = self._watched[uri]
@@ -323,31 +324,31 @@ class Changes:
     async def _follow(
         self,
         what: str,
-        changes: Noticed,
+        changes: ChangeStream,
         begun: asyncio.Event,
-        tell: Callable[[], None],
+        notify: Callable[[], None],
         pause_seconds: float,
     ) -> None:
         try:
             async with aclosing(changes):
                 async for _ in changes:
                     if begun.is_set():
-                        tell()
+                        notify()
                         await asyncio.sleep(pause_seconds)
                     begun.set()
         except HubError as error:
-            log.info("%s is not watched: %s", what[:200], error.message)
-        except (Exception, SystemExit):  # a plugin's; the client keeps what it has
-            log.exception("changes of %s are not known any more", what[:200])
+            log.info("cannot watch %s: %s", what[:200], error.message)
+        except (Exception, SystemExit):  # the plugin failed; the client gets no notifications
+            log.exception("stopped watching %s", what[:200])
         finally:
             begun.set()
 
     def _spread(
         self, event: ServerEvent, concerns: Callable[[_Listener], bool] = lambda one: True
     ) -> None:
-        """Tell everybody whom it concerns, without waiting for those that read slowly."""
+        """Notify all concerned clients, without waiting for slow readers."""
         for listener in (*self._sessions.values(), *self._streams):
-            # What has not left yet says the same: a client that does not read gets no queue.
+            # An unsent notification with the same content is enough: slow clients get no queue.
             key = (listener, event)
             if key not in self._sending and not self._closed and concerns(listener):
                 task = self._sending[key] = asyncio.create_task(listener.send(event))
@@ -355,3 +356,7 @@ class Changes:
 
     def _sent(self, key: Hashable, task: asyncio.Task[None]) -> None:
         del self._sending[key]
+
+
+def _too_many_watched() -> MCPError:
+    return MCPError(INVALID_PARAMS, f"a client may watch at most {MAX_WATCHED} resources")

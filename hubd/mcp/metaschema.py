@@ -1,7 +1,8 @@
-"""Whether something is a JSON Schema, told five times as fast as by the published metaschema.
+"""Check JSON Schemas against the metaschema of draft 2020-12, flattened into one schema.
 
-That one is spread over several documents, each of which refers to the whole dynamically so that
-others can extend it. Nobody extends it here, so the parts are put into one plain schema.
+The first `tools/list` checks about 170 schemas while the client waits. That takes 0.25 s here
+and 1.6 s with jsonschema's own `META_SCHEMA`. The published metaschema is slow because its parts
+refer to each other by `$dynamicRef`, which allows extensions that this check does not need.
 """
 
 from typing import Any, Final
@@ -21,22 +22,22 @@ _PARTS: Final = (
 
 
 def problem_of(schema: object) -> str | None:
-    """Why something is no JSON Schema of draft 2020-12; None if it is one.
+    """Return why a value is not a JSON Schema; None if it is one.
 
     Raises:
-        RecursionError: It is nested too deeply to tell.
+        RecursionError: It is nested too deeply to check.
     """
     error = next(_VALIDATOR.iter_errors(schema), None)
     return None if error is None else str(error.message)
 
 
-def _in_one_piece() -> dict[str, Any]:
-    whole: dict[str, Any] = {"type": ["object", "boolean"], "properties": {}, "$defs": {}}
+def _flattened() -> dict[str, Any]:
+    metaschema: dict[str, Any] = {"type": ["object", "boolean"], "properties": {}, "$defs": {}}
     for part in _PARTS:
         published = REGISTRY.contents(f"https://json-schema.org/draft/2020-12/meta/{part}")
         for name in ("properties", "$defs"):
-            whole[name] |= _plain(published.get(name, {}))
-    return whole
+            metaschema[name] |= _plain(published.get(name, {}))
+    return metaschema
 
 
 def _plain(part: Any) -> Any:
@@ -49,7 +50,7 @@ def _plain(part: Any) -> Any:
     return {name: _plain(value) for name, value in part.items()}
 
 
-# The formats too: a pattern that is no regular expression is of no use to a client.
+# Formats are checked too: clients fail on a `pattern` that is not a regular expression.
 _VALIDATOR: Final = Draft202012Validator(
-    _in_one_piece(), format_checker=Draft202012Validator.FORMAT_CHECKER
+    _flattened(), format_checker=Draft202012Validator.FORMAT_CHECKER
 )

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hubd.transport")
 
-# How long its end may take.
+# Seconds that the end of the server may take.
 STOP_SECONDS: Final = 1.0
 
 
 class LazyMcp:
-    """An async context manager; leaving it ends the server, if there is one."""
+    """An async context manager that builds the server on demand; leaving it ends the server."""
 
     def __init__(
         self, clients: Clients, host: PlexusHost, options: McpOptions, results: Path
@@ -36,7 +36,7 @@ class LazyMcp:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Nothing happens yet."""
+        """Do nothing yet."""
         return self
 
     async def __aexit__(
@@ -45,11 +45,11 @@ class LazyMcp:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End what was started. Bounded."""
+        """End the server. Bounded."""
         await self.end()
 
     async def end(self) -> None:
-        """End the server, and with it all streams of changes. Bounded."""
+        """End the server and all streams of changes. Bounded."""
         self._stop.set()
         if self._task is not None:
             _, late = await asyncio.wait([self._task], timeout=STOP_SECONDS)
@@ -57,30 +57,30 @@ class LazyMcp:
                 task.cancel()
 
     async def server(self) -> "HubMcp":
-        """The server, which the first caller waits for.
+        """Return the server; the first caller waits until it is built.
 
         Raises:
             Unavailable: The daemon is stopping.
-            Exception: It cannot be built; the next caller tries again.
+            Exception: The server cannot be built; the next caller tries again.
         """
         if self._stop.is_set():
             raise Unavailable("the daemon is stopping")
         if self._ready is None:
             self._ready = asyncio.get_running_loop().create_future()
-            # A task of its own, because the server must end in the task it began in.
+            # A separate task, because the server must end in the task in which it began.
             self._task = asyncio.create_task(self._run(self._ready), name="MCP server")
         return await asyncio.shield(self._ready)
 
     async def _run(self, ready: "asyncio.Future[HubMcp]") -> None:
         try:
-            # In a thread: others are served while the SDK is imported.
+            # In a thread, so that other clients are served while the SDK is imported.
             module = await asyncio.to_thread(importlib.import_module, "hubd.mcp.server")
             server = module.HubMcp(self.clients, self._host, self.options, self._results)
             async with server.running():
                 log.info("the MCP server is loaded")
                 ready.set_result(server)
                 await self._stop.wait()
-        except BaseException as error:  # whoever waits must learn of it
+        except BaseException as error:  # waiting clients get the error
             log.exception("the MCP server failed")
             if not ready.done():
                 ready.set_exception(

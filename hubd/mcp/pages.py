@@ -1,4 +1,4 @@
-"""Long lists in pages. A cursor is the key of the last entry that was sent, which may be gone."""
+"""Long lists in pages. A cursor is the key of the last sent entry, which may be deleted by now."""
 
 import base64
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, PaginatedRequestParams
 
 PAGE: Final = 200
-# Tells our cursors from what somebody made up.
+# Marks the cursors that the hub has issued.
 _MARK: Final = b"after "
 
 T = TypeVar("T")
@@ -17,10 +17,10 @@ T = TypeVar("T")
 def page_of(
     entries: Sequence[T], key: str, params: PaginatedRequestParams | None
 ) -> tuple[list[T], str | None]:
-    """The entries behind the cursor of a request, in the order of a key, and the next cursor.
+    """Return the entries after the cursor of a request, sorted by a key, and the next cursor.
 
     Raises:
-        MCPError: The cursor is none of ours.
+        MCPError: The hub has not issued the cursor.
     """
     ordered = sorted(entries, key=lambda entry: str(getattr(entry, key)))
     if params is not None and params.cursor is not None:
@@ -41,4 +41,4 @@ def _last_sent(cursor: str) -> str:
             return decoded.removeprefix(_MARK).decode()
     except ValueError:
         pass
-    raise MCPError(INVALID_PARAMS, "this cursor is none of ours")
+    raise MCPError(INVALID_PARAMS, "invalid cursor: use the nextCursor of an earlier page")

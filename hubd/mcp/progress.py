@@ -1,35 +1,35 @@
-"""How often and with which numbers a running call is reported to its client. Pure.
+"""The timing, numbers and texts of progress notifications. Pure.
 
-MCP wants every number larger than the one before, whatever methods say of themselves.
+MCP requires that progress grows with every notification, also if a method repeats itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pydantic_core import from_json
 
-# At most ten reports a second.
+from hubd.wire.summary import event_line
+
+# Seconds between two reports.
 PAUSE_SECONDS: Final = 0.1
-# Of an event, which is only shown to tell that there was one.
+# Characters of an event's line.
 MAX_LINE: Final = 100
-# Of what a method says of itself.
+# Characters of a progress message of a method.
 MAX_MESSAGE: Final = 1000
-# The fields of an event that may say in one line what happened.
-_TELLING: Final = ("message", "text", "line", "content", "summary", "render")
-# Beyond this an event is not parsed only to show a line of it.
-_SMALL: Final = 16 * 1024
-# A report that brings no new percentage takes a step too small to be seen.
+# Larger events are not parsed for one line; their type is shown.
+_MAX_PARSED_BYTES: Final = 16 * 1024
+# The step of a report without a new percentage: too small to be visible.
 _STEP: Final = 0.001
 ALIVE: Final = "still running"
 
-# Made only for what is reported in the end, which is a small part of what happens.
+# A function, because most texts are replaced before they are reported.
 Message = Callable[[], str]
 
 
 @dataclass(frozen=True)
 class Report:
-    """One notification. `total` is 100 for a method that tells percentages."""
+    """One notification. `total` is 100 for a method that reports percentages."""
 
     progress: float
     total: float | None
@@ -37,37 +37,37 @@ class Report:
 
 
 class Meter:
-    """Turns what a call does into reports."""
+    """Turns events and progress of a call into reports."""
 
     def __init__(self, now: float, heartbeat_seconds: float) -> None:
         self._heartbeat = heartbeat_seconds
         self._progress = -1.0
         self._total: float | None = None
         self._reported_at = float("-inf")
-        # When the client last had a sign of life.
+        # The time of the last report, or of the start.
         self._seen_at = now
-        # What happened last and was not reported yet.
+        # The latest event or progress that is not reported yet.
         self._news: tuple[Message, float | None] | None = None
 
     @property
     def has_news(self) -> bool:
-        """Whether something happened since the last report."""
+        """Whether there is something to report."""
         return self._news is not None
 
     def note(self, message: Message, percentage: float | None = None) -> None:
-        """Something happened; it replaces what was not reported yet."""
+        """Record an event or progress; it replaces the one that is not reported yet."""
         if percentage is None and self._news is not None:
             percentage = self._news[1]
         self._news = (message, percentage)
 
     def wait(self, now: float) -> float:
-        """How many seconds there are until the next report; 0 if it is due."""
+        """Return the seconds until the next report; 0 if it is due."""
         if self._news is not None:
             return max(0.0, self._reported_at + PAUSE_SECONDS - now)
         return max(0.0, self._seen_at + self._heartbeat - now)
 
     def take(self, now: float) -> Report:
-        """The next report: what happened last, or that the call is alive."""
+        """Return the next report: the latest news, or that the call is still running."""
         message, percentage = self._news or (lambda: ALIVE, None)
         self._news = None
         self._reported_at = self._seen_at = now
@@ -78,18 +78,20 @@ class Meter:
         return Report(self._progress, self._total, message())
 
 
-def one_line(content: bytes, content_type: str) -> str:
-    """An event in one line."""
-    if len(content) > _SMALL:
+def one_line(content: bytes, content_type: str, summaries: Mapping[str, str]) -> str:
+    """Return an encoded event in one line.
+
+    Args:
+        content: The event as JSON.
+        content_type: The text for an event that has no other.
+        summaries: Templates by the type of the event.
+    """
+    if len(content) > _MAX_PARSED_BYTES:
         return content_type
     try:
         event = from_json(content)
     except ValueError:
-        return content_type  # JSON, but with half a character in it
+        return content_type  # JSON with a lone surrogate
     fields = event if isinstance(event, dict) else {"text": event}
-    for name in _TELLING:
-        text = fields.get(name)
-        if isinstance(text, str) and text.strip():
-            line = " ".join(text[: 4 * MAX_LINE].split())
-            return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
-    return str(fields.get("type", content_type))
+    template = summaries.get(str(fields.get("type")))
+    return event_line(fields, template, MAX_LINE) or content_type

@@ -8,16 +8,16 @@ from typing import Final
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
 from hubd.errors import HubError, InvalidParams, NotFound
-from hubd.mcp.access import Facts
-from hubd.mcp.plugin_hooks import ask_plugin
+from hubd.mcp.access import Access
+from hubd.mcp.extensions import ask_plugin
 from hubd.mcp.results import printable
 from hubd.plexus.hub import Hub, Node
 
 log = logging.getLogger("hubd.transport")
 
-# A plugin that needs longer to say what it offers offers nothing.
+# Seconds that a plugin has to list its prompts.
 OFFER_SECONDS: Final = 5.0
-# To fill one it may have to read or ask; but nobody waits for ever.
+# Seconds to fill a prompt; the plugin may have to read files or call methods.
 FILL_SECONDS: Final = 60.0
 
 
@@ -27,23 +27,25 @@ class Prompts:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
-    async def listed(self, facts: Facts) -> list[Prompt]:
-        """All of them, in the order of their names."""
-        # At once: one that is slow does not add to another.
-        found = await asyncio.gather(*map(_prompts_of, self._nodes(facts)))
-        prompts = (prompt for offers in found for prompt in offers.values())
+    async def listed(self, access: Access) -> list[Prompt]:
+        """Return all prompts, sorted by name."""
+        # At once, so that slow plugins do not add up.
+        offers_by_plugin = await asyncio.gather(*map(_prompts_of, self._nodes(access)))
+        prompts = (prompt for offers in offers_by_plugin for prompt in offers.values())
         return sorted(prompts, key=lambda prompt: prompt.name)
 
-    async def fill(self, name: str, arguments: Mapping[str, str], facts: Facts) -> GetPromptResult:
-        """One of them, with its blanks filled.
+    async def fill(
+        self, name: str, arguments: Mapping[str, str], access: Access
+    ) -> GetPromptResult:
+        """Return a prompt, filled with its arguments.
 
         Raises:
-            NotFound: There is none of that name.
-            InvalidParams: A blank that must be filled is not, or there is no such blank.
-            HubError: What the plugin says.
+            NotFound: There is no prompt with this name.
+            InvalidParams: A required argument is missing, or an argument is unknown.
+            HubError: The plugin failed.
         """
-        for node in self._nodes(facts):
-            # A prompt's own name may hold dots too.
+        for node in self._nodes(access):
+            # A prompt's own name may contain dots too.
             if name.startswith(f"{node.path}."):
                 prompt = (await _prompts_of(node)).get(name)
                 if prompt is not None:
@@ -52,17 +54,17 @@ class Prompts:
                     return await ask_plugin(f"the prompt {name}", work, FILL_SECONDS)
         raise NotFound(f"there is no prompt '{name[:200]}'")
 
-    def _nodes(self, facts: Facts) -> list[Node]:
-        return [node for node in self._hub.root.walk() if facts.allows(node.path)]
+    def _nodes(self, access: Access) -> list[Node]:
+        return [node for node in self._hub.root.walk() if access.allows(node.path)]
 
 
 async def _prompts_of(node: Node) -> dict[str, Prompt]:
-    """What a plugin offers, by name; nothing if it does so wrongly."""
+    """Return the prompts of a plugin by name; none if the plugin fails."""
     try:
-        what = f"the offer of prompts of {node.path}"
+        what = f"offer_prompts of {node.path}"
         prompts = await ask_plugin(what, _offered_by(node), OFFER_SECONDS)
-    except HubError as error:  # the prompts of the others are still there
-        log.warning("the prompts of %s are not known: %s", node.path, error.message)
+    except HubError as error:  # the other plugins' prompts are listed
+        log.warning("the prompts of %s are not listed: %s", node.path, error.message)
         return {}
     return {prompt.name: prompt for prompt in prompts}
 
@@ -86,13 +88,13 @@ async def _offered_by(node: Node) -> list[Prompt]:
 
 
 def _check(prompt: Prompt, arguments: Mapping[str, str]) -> None:
-    known = {argument.name: argument for argument in prompt.arguments or ()}
-    takes = f"{prompt.name} takes: {', '.join(known) or 'nothing'}"
-    for name, argument in known.items():
+    declared = {argument.name: argument for argument in prompt.arguments or ()}
+    takes = f"{prompt.name} takes: {', '.join(declared) or 'nothing'}"
+    for name, argument in declared.items():
         if argument.required and name not in arguments:
             raise InvalidParams(f"'{name}' is missing", suggestion=takes)
     for name in arguments:
-        if name not in known:
+        if name not in declared:
             raise InvalidParams(f"{prompt.name} has no argument '{name[:200]}'", suggestion=takes)
 
 

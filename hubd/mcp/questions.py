@@ -7,16 +7,16 @@ from mcp_types import ElicitRequestFormParams, ElicitResult
 
 from hubd.mcp.results import printable
 
-# The one field of every form.
+# The only field of every form.
 FIELD: Final = "value"
 
 
 def form_of(question: Mapping[str, Any], problem: str = "") -> ElicitRequestFormParams | None:
-    """The form that asks it; None for what only the plugin's own client understands.
+    """Return the form for a question; None if only the plugin's own client understands it.
 
     Args:
-        question: As the hub asks.
-        problem: What was wrong with the last answer.
+        question: The question in the hub's format.
+        problem: The problem with the last answer.
     """
     kind = question["type"]
     if kind == "confirm":
@@ -46,7 +46,7 @@ def form_of(question: Mapping[str, Any], problem: str = "") -> ElicitRequestForm
 
 
 def answer_of(question: Mapping[str, Any], result: ElicitResult) -> dict[str, Any]:
-    """What the form was answered with, as the hub takes answers."""
+    """Return the answer to a form in the hub's format."""
     if result.action != "accept":
         return {"type": "cancelled"}
     value = (result.content or {}).get(FIELD)

@@ -1,8 +1,8 @@
-"""Tools, resources and prompts that no method of the hub describes: the one place to add them.
+"""Tools, resources, prompts and requests that plugins add to MCP besides their methods.
 
-A plugin gets it by `Activation.extend_mcp`. What is added here goes over the wire as it is, so
-it speaks the SDK's own types; names and URIs need no namespace. What would cost a client a whole
-list, or take the place of something of the hub's, is refused when it is added.
+`Activation.extend_mcp` receives a `Registry`. Entries have the SDK's types and are sent
+unchanged; names and URIs need no namespace. An entry that clients reject, or that would replace
+a part of the hub, is refused when it is added.
 """
 
 import re
@@ -33,7 +33,7 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from hubd.errors import Conflict, InvalidParams
-from hubd.mcp.access import Facts
+from hubd.mcp.access import Access
 from hubd.mcp.caller import Ctx as Ctx
 from hubd.mcp.changes import Changes
 from hubd.mcp.metaschema import problem_of
@@ -41,7 +41,7 @@ from hubd.mcp.tools import MAX_NAME
 from hubd.mcp.uris import SCHEME
 
 CallTool = Callable[[Ctx, CallToolRequestParams], Awaitable[CallToolResult | InputRequiredResult]]
-# Gets the URI, and what the template's variables stand for in it.
+# Receives the URI and the values of the template's variables.
 ReadResource = Callable[[Ctx, str, dict[str, str]], Awaitable[ReadResourceResult]]
 GetPrompt = Callable[
     [Ctx, GetPromptRequestParams], Awaitable[GetPromptResult | InputRequiredResult]
@@ -50,51 +50,51 @@ HandleRequest = Callable[[Ctx, Any], Awaitable[BaseModel]]
 T = TypeVar("T")
 H = TypeVar("H")
 
-# What the protocol allows and all clients take.
+# The names that the protocol allows and all clients accept.
 _NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME}}}")
-# A template that begins otherwise could match any URI.
+# A template without a scheme could match any URI.
 _URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:)[^{]")
-# All requests of the protocol are the hub's or the SDK's, but for this one.
+# The only request of the protocol that neither the hub nor the SDK answers.
 _UNANSWERED: Final = "logging/setLevel"
 
 
 class Added(dict[str, tuple[T, H]]):
-    """Everything of one kind by its name, with who answers for it."""
+    """The added entries of one kind by name, each with its handler."""
 
     def __init__(self) -> None:
         super().__init__()
-        # Through whose hands it came, by name.
+        # The registry through which each entry was added.
         self._owners: dict[str, Registry] = {}
 
     def add(self, name: str, entry: tuple[T, H], owner: "Registry") -> None:
-        """Add one.
+        """Add an entry.
 
         Raises:
-            Conflict: There is one of that name.
+            Conflict: The name is in use.
         """
         if name in self:
-            raise Conflict(f"'{name}' is there already")
+            raise Conflict(f"'{name}' already exists")
         self[name] = entry
         self._owners[name] = owner
 
     def remove_all_of(self, owner: "Registry") -> None:
-        """Remove what came through these hands."""
+        """Remove the entries that were added through a registry."""
         for name in [name for name in self if self._owners[name] is owner]:
             del self[name], self._owners[name]
 
-    def offered_to(self, facts: Facts) -> dict[str, tuple[T, H]]:
-        """What a connection may use of it."""
+    def offered_to(self, access: Access) -> dict[str, tuple[T, H]]:
+        """Return the entries that a connection may use."""
         return {
             name: entry
             for name, entry in self.items()
-            if facts.allows(self._owners[name].namespace)
+            if access.allows(self._owners[name].namespace)
         }
 
 
 class Registry:
-    """What was added, in the hands of the plugin that adds.
+    """The entries that plugins have added; each plugin has a registry for its own namespace.
 
-    Tell `changes` when something comes or goes while clients are connected.
+    Call `changes` after adding or removing an entry while clients are connected.
     """
 
     def __init__(self, changes: Changes) -> None:
@@ -105,19 +105,19 @@ class Registry:
         self.prompts: Added[Prompt, GetPrompt] = Added()
         # Requests of the protocol that the hub itself does not answer.
         self.requests: Added[type[BaseModel], HandleRequest] = Added()
-        # In whose hands it is.
+        # The namespace of the plugin that adds through this registry.
         self.namespace = ""
-        # Set when that plugin is gone.
+        # Set when that plugin was detached.
         self._closed = False
 
-    def in_the_hands_of(self, namespace: str) -> "Registry":
-        """The same registry, for one plugin."""
-        own = copy(self)
-        own.namespace = namespace
-        return own
+    def for_plugin(self, namespace: str) -> "Registry":
+        """Return a registry for one plugin, with the same entries."""
+        registry = copy(self)
+        registry.namespace = namespace
+        return registry
 
-    def take_back(self) -> None:
-        """Remove what was added through these hands, and let them add no more."""
+    def remove_all(self) -> None:
+        """Remove all entries of this plugin; it can add no more."""
         self._closed = True
         kinds: tuple[Added[Any, Any], ...] = (
             self.tools,
@@ -129,12 +129,12 @@ class Registry:
         for added in kinds:
             added.remove_all_of(self)
 
-    def reader(self, uri: str, facts: Facts) -> tuple[ReadResource, dict[str, str]] | None:
-        """Who reads a URI to a connection, and what the variables in it stand for."""
-        added = self.resources.offered_to(facts)
+    def reader(self, uri: str, access: Access) -> tuple[ReadResource, dict[str, str]] | None:
+        """Return the handler that reads a URI, and the values of the URI's variables."""
+        added = self.resources.offered_to(access)
         if uri in added:
             return added[uri][1], {}
-        for pattern, (_, read) in self.templates.offered_to(facts).items():
+        for pattern, (_, read) in self.templates.offered_to(access).items():
             values = UriTemplate.parse(pattern).match(uri)
             if values is not None:
                 return read, {name: str(value) for name, value in values.items()}
@@ -144,18 +144,18 @@ class Registry:
         """Add a tool.
 
         Raises:
-            Conflict: There is one of that name.
-            InvalidParams: Clients would choke on it; says what is wrong.
+            Conflict: The name is in use.
+            InvalidParams: Clients reject the entry; the message names the problem.
         """
         if not _NAME.fullmatch(tool.name):
             raise InvalidParams(
-                f"'{tool.name[:100]}' is no name for a tool: "
-                f"at most {MAX_NAME} letters, digits, '_', '.' or '-'"
+                f"'{tool.name[:100]}' is not a valid tool name: "
+                f"use at most {MAX_NAME} letters, digits, '_', '.' or '-'"
             )
         _check_wire("tools/list", ListToolsResult(tools=[tool]))
         for schema in (tool.input_schema, tool.output_schema or {}):
             if (problem := problem_of(schema)) is not None:
-                raise InvalidParams(f"{tool.name}: no JSON Schema: {problem}")
+                raise InvalidParams(f"{tool.name}: not a valid JSON Schema: {problem}")
         self._add(self.tools, tool.name, (tool, call))
 
     def add_resource(self, resource: Resource, read: ReadResource) -> None:
@@ -165,12 +165,14 @@ class Registry:
         self._add(self.resources, resource.uri, (resource, read))
 
     def add_template(self, template: ResourceTemplate, read: ReadResource) -> None:
-        """Add resources whose URIs follow a template. Raises as `add_tool`."""
+        """Add a template of resources. Raises as `add_tool`."""
         _check_uri(template.uri_template)
         try:
             UriTemplate.parse(template.uri_template)
         except InvalidUriTemplate as error:
-            raise InvalidParams(f"'{template.uri_template}' is no template: {error}") from error
+            raise InvalidParams(
+                f"'{template.uri_template}' is not a URI template: {error}"
+            ) from error
         _check_wire(
             "resources/templates/list", ListResourceTemplatesResult(resource_templates=[template])
         )
@@ -180,14 +182,14 @@ class Registry:
         """Add a prompt. Raises as `add_tool`."""
         if "." in prompt.name:
             raise InvalidParams(
-                f"'{prompt.name}' would be a prompt of the namespace before the dot",
-                suggestion="Leave the dot out, or offer it by offer_prompts",
+                f"the prompt name '{prompt.name}' contains a dot, which follows a namespace",
+                suggestion="Remove the dot, or offer the prompt with offer_prompts",
             )
         _check_wire("prompts/list", ListPromptsResult(prompts=[prompt]))
         self._add(self.prompts, prompt.name, (prompt, get))
 
     def add_request(self, method: str, params: type[BaseModel], handle: HandleRequest) -> None:
-        """Answer a request of the protocol that the hub does not; in `extend_mcp`, not later.
+        """Answer a request that the hub does not answer. Call it in `extend_mcp`, not later.
 
         Raises as `add_tool`.
         """
@@ -197,21 +199,21 @@ class Registry:
 
     def _add(self, added: Added[T, H], name: str, entry: tuple[T, H]) -> None:
         if self._closed:
-            raise Conflict(f"{self.namespace} is no part of the hub any more")
+            raise Conflict(f"the plugin {self.namespace} was detached from the hub")
         added.add(name, entry, self)
 
 
 def _check_uri(uri: str) -> None:
-    """Refuse what could be taken for a resource of the hub."""
+    """Refuse a URI that has no scheme, or the hub's own."""
     begins = _URI.match(uri)
     if begins is None:
-        raise InvalidParams(f"'{uri[:100]}' does not begin with a scheme, such as 'notes://'")
+        raise InvalidParams(f"'{uri[:100]}' does not start with a scheme such as 'notes://'")
     if SCHEME.startswith(begins[1].lower()):
-        raise Conflict(f"'{uri[:100]}': everything under {SCHEME} is the hub's")
+        raise Conflict(f"'{uri[:100]}': URIs under {SCHEME} belong to the hub")
 
 
 def _check_wire(method: str, result: Result) -> None:
-    """Refuse what some version of the protocol cannot carry: it would cost the whole list."""
+    """Refuse an entry that some protocol version rejects: the whole list would fail."""
     data = result.model_dump(by_alias=True, mode="json", exclude_none=True)
     for version in KNOWN_PROTOCOL_VERSIONS:
         try:
@@ -219,6 +221,4 @@ def _check_wire(method: str, result: Result) -> None:
         except ValidationError as error:
             [problem, *_] = error.errors()
             where = ".".join(str(step) for step in problem["loc"])
-            raise InvalidParams(
-                f"MCP {version} does not take it: {where}: {problem['msg']}"
-            ) from error
+            raise InvalidParams(f"MCP {version} rejects it: {where}: {problem['msg']}") from error

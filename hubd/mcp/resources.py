@@ -1,7 +1,7 @@
-"""What can be read by URI: handles, schemas, large results, and methods that are resources.
+"""Resources: handles, schemas, large results, and methods that are declared as resources.
 
-A method is one by its annotation: `mcp={"resource": {"tree": "tree_id"}}` on a method of `notes`
-makes `plexus://notes/{tree}`, whose `tree` is the parameter `tree_id`.
+`mcp={"resource": {"tree": "tree_id"}}` on a method of `notes` declares the resource template
+`plexus://notes/{tree}`; its variable `tree` is the parameter `tree_id`.
 """
 
 import asyncio
@@ -24,10 +24,11 @@ from mcp_types import (
 )
 
 from hubd.errors import ActivationNotFound, HubError, by_code
-from hubd.mcp.access import Facts
+from hubd.mcp.access import Access
 from hubd.mcp.calls import ToolCalls
 from hubd.mcp.results import Collected, read_events, result_uri, text_of
 from hubd.mcp.spool import PAGE_BYTES, Spool
+from hubd.mcp.tools import namespaces_on_request
 from hubd.mcp.uris import (
     HANDLE,
     OWN,
@@ -48,14 +49,14 @@ from hubd.wire.values import listed_values
 
 log = logging.getLogger("hubd.transport")
 
-# Of many trees, so many are listed; the others are found by completion, or by their ids.
+# The most resources listed for one method; completion offers more.
 MAX_LISTED: Final = 100
-# What the protocol allows in one answer to a completion.
+# The most values that the protocol allows in one completion.
 MAX_COMPLETED: Final = 100
-# A method that needs longer to list its values has listed those it has.
+# Seconds that a method has to list its values; later ones are dropped.
 LIST_SECONDS: Final = 5.0
 
-# Before 2026-07-28 there was a code of its own for this.
+# The error code of protocols before 2026-07-28.
 NOT_FOUND_BEFORE: Final = -32002
 
 NEXT_META: Final = "plexus/next"
@@ -63,10 +64,10 @@ NEXT_META: Final = "plexus/next"
 
 @dataclass(frozen=True)
 class Values:
-    """Values for a variable of a template, as many as go into one answer."""
+    """Completions of a variable, as many as fit into one answer."""
 
     first: list[str]
-    # How many there are altogether, where that is known.
+    # The number of all values, if known.
     total: int | None
     more: bool
 
@@ -80,96 +81,100 @@ class Resources:
         self._calls = calls
         self._spool = spool
 
-    def templates(self, facts: Facts) -> list[ResourceTemplate]:
-        """How the URIs look."""
-        found = [entry.template for entry in self._method_resources(facts)]
-        return sorted((*TEMPLATES, *found), key=lambda template: template.uri_template)
+    def templates(self, access: Access) -> list[ResourceTemplate]:
+        """Return the templates of all resources."""
+        of_methods = [entry.template for entry in self._listed_methods(access)]
+        return sorted((*TEMPLATES, *of_methods), key=lambda template: template.uri_template)
 
-    async def listed(self, facts: Facts) -> list[Resource]:
-        """Some that are there: every schema, and the first of each method that is a resource."""
-        found = [
+    async def listed(self, access: Access) -> list[Resource]:
+        """Return the schema of each namespace, and the first resources of each method."""
+        on_request = namespaces_on_request(self._hub)
+        schemas = [
             Resource(
                 uri=f"{SCHEME}{SCHEMA}/{node.path}",
                 name=node.path,
                 description=node.activation.description,
                 mime_type="application/json",
             )
-            for node in self._nodes(facts, "schema")
+            for node in self._nodes(access, "schema")
+            if access.lists(node.path, on_request)
         ]
-        # At once: one that is slow does not add to another.
+        # At once, so that slow methods do not add up.
         of_methods = await asyncio.gather(
             *(
                 self._concrete(entry)
-                for entry in self._method_resources(facts)
+                for entry in self._listed_methods(access)
                 if len(entry.variables) == 1
             )
         )
-        return [*found, *chain.from_iterable(of_methods)]
+        return [*schemas, *chain.from_iterable(of_methods)]
 
-    async def read(self, uri: str, facts: Facts) -> ReadResourceResult:
-        """What is under a URI.
+    async def read(self, uri: str, access: Access) -> ReadResourceResult:
+        """Return the contents of a resource.
 
         Raises:
-            NoSuchResource: Nothing is.
-            HubError: It cannot be read.
+            NoSuchResource: The URI has no resource.
+            HubError: The resource cannot be read.
         """
         kind, rest, query = split_uri(uri)
         if kind == HANDLE:
             handle = handle_in(uri)
-            # Asked of its owner, so that a connection reads what it is offered.
+            # Through its owner, because the owner's namespace decides about access.
             owner = self._hub.owner_of(handle)
             params = {"handle": str(handle)}
-            return await self._read(uri, f"{owner.path}.resolve_handle", params, facts)
+            return await self._read(uri, f"{owner.path}.resolve_handle", params, access)
         if kind == SCHEMA:
             node = self._namespace(unquote(rest))
-            return await self._read(uri, f"{node.path}.schema", {}, facts)
+            return await self._read(uri, f"{node.path}.schema", {}, access)
         if kind == RESULT:
             return await self._read_page(uri, unquote(rest), query)
-        entry, params = self._method_resource(kind, rest, facts)
-        return await self._read(uri, entry.path, params, facts)
+        entry, params = self._method_resource(kind, rest, access)
+        return await self._read(uri, entry.path, params, access)
 
-    async def complete(self, template: str, variable: str, beginning: str, facts: Facts) -> Values:
-        """Values for a variable of a template.
+    async def complete(
+        self, template: str, variable: str, beginning: str, access: Access
+    ) -> Values:
+        """Return the values of a template's variable that start with a text.
 
         Raises:
-            NoSuchResource: There is no such template, or it has no such variable.
+            NoSuchResource: The template or its variable does not exist.
         """
         if template == TEMPLATES[0].uri_template and variable == "handle":
             values = [
                 f"{handle['plugin']}@{handle['version']}::{handle['method']}"
-                for node in self._nodes(facts, "resolve_handle")
+                for node in self._nodes(access, "resolve_handle")
                 for handle in node.schema["handles"]
             ]
         elif template == TEMPLATES[1].uri_template and variable == "namespace":
-            values = [node.path for node in self._nodes(facts, "schema")]
+            values = [node.path for node in self._nodes(access, "schema")]
         elif template == TEMPLATES[2].uri_template and variable in ("id", "from"):
-            values = []  # who has a right to a result has been given its id
+            values = []  # the id of a result is a secret of its caller
         else:
-            return await self._complete_method(template, variable, beginning, facts)
+            return await self._complete_method(template, variable, beginning, access)
         fitting = [value for value in sorted(set(values)) if value.startswith(beginning)]
         more = len(fitting) > MAX_COMPLETED
         return Values(fitting[:MAX_COMPLETED], len(fitting), more)
 
     async def _complete_method(
-        self, template: str, variable: str, beginning: str, facts: Facts
+        self, template: str, variable: str, beginning: str, access: Access
     ) -> Values:
-        for entry in self._method_resources(facts):
+        for entry in self._method_resources(access):
             if entry.template.uri_template == template and variable in entry.variables:
                 parameter = entry.variables[variable]
-                # One more than fits tells whether there are more; nobody counts them all.
-                found = await self._values(entry, parameter, beginning, MAX_COMPLETED + 1)
-                more = len(found) > MAX_COMPLETED
-                return Values(found[:MAX_COMPLETED], None if more else len(found), more)
+                # One more than fits shows whether there are more.
+                values = await self._values(entry, parameter, beginning, MAX_COMPLETED + 1)
+                more = len(values) > MAX_COMPLETED
+                return Values(values[:MAX_COMPLETED], None if more else len(values), more)
         raise NoSuchResource(template)
 
     async def watch(self, uri: str) -> AsyncGenerator[None, None]:
-        """Yield once when changes are noticed, then at each; ends at once for what never does."""
-        facts = Facts.of_the_hub()
+        """Yield once when watching begins, then at each change; end if it never changes."""
+        access = Access.for_hub()
         try:
             kind, rest, _ = split_uri(uri)
             if kind in OWN:
                 return
-            entry, params = self._method_resource(kind, rest, facts)
+            entry, params = self._method_resource(kind, rest, access)
         except NoSuchResource:
             return
         async with aclosing(plugin_changes(entry.node, entry.method["name"], params)) as changes:
@@ -177,56 +182,56 @@ class Resources:
                 yield
 
     def listings(self) -> list[Listing]:
-        """The lists of which concrete resources are listed."""
-        found = []
-        for entry in self._method_resources(Facts.of_the_hub()):
+        """Return the methods that list resources."""
+        listings = []
+        for entry in self._method_resources(Access.for_hub()):
             for lister in map(entry.lister, entry.variables.values()):
                 if lister is not None and len(entry.variables) == 1:
                     *namespace, by = lister.split(".")
                     with suppress(ActivationNotFound):
                         node = self._hub.find(namespace)
-                        found.append(Listing(entry.node, entry.method["name"], node, by))
-        return found
+                        listings.append(Listing(entry.node, entry.method["name"], node, by))
+        return listings
 
-    def may_read(self, uri: str, facts: Facts) -> bool:
-        """Whether a connection could read a URI, should something be there."""
+    def may_read(self, uri: str, access: Access) -> bool:
+        """Return whether a connection may read a URI, whether or not it has a resource."""
         try:
             kind, rest, _ = split_uri(uri)
             if kind == HANDLE:
                 owner = self._hub.owner_of(handle_in(uri))
-                return facts.allows(owner.path, "resolve_handle")
+                return access.allows(owner.path, "resolve_handle")
             if kind == SCHEMA:
-                # Also of a plugin that is gone; the hub's own name in front changes nothing.
-                return facts.allows(unquote(rest).removeprefix(f"{self._hub.name}."), "schema")
+                # Also for a detached plugin. The hub's own name may precede the namespace.
+                return access.allows(unquote(rest).removeprefix(f"{self._hub.name}."), "schema")
             if kind != RESULT:
-                self._method_resource(kind, rest, facts)
+                self._method_resource(kind, rest, access)
         except (NoSuchResource, HubError):
             return False
         return True
 
     def depends_on(self, uri: str, plugins: Container[str]) -> bool:
-        """Whether a URI shows the tree of plugins, or is that of one of these."""
+        """Return whether a resource is a schema, or belongs to one of these plugins."""
         kind = uri.removeprefix(SCHEME).partition("/")[0]
         return uri.startswith(SCHEME) and (kind == SCHEMA or kind in plugins)
 
     async def _read(
-        self, uri: str, path: str, params: Mapping[str, Any], facts: Facts
+        self, uri: str, path: str, params: Mapping[str, Any], access: Access
     ) -> ReadResourceResult:
-        collected = await self._calls.collect(path, params, facts)
+        collected = await self._calls.collect(path, params, access)
         collected.close()
         if collected.error is not None:
             collected.discard()
             raise _error(collected)
         if collected.spooled is None:
             return _whole(uri, collected.inline)
-        drawing = collected.lone_text
-        if drawing is not None and len(drawing.encode()) <= PAGE_BYTES:
+        lone = collected.lone_text
+        if lone is not None and len(lone.encode()) <= PAGE_BYTES:
             collected.discard()
-            return _contents(uri, drawing, "text/plain")
+            return _contents(uri, lone, "text/plain")
         text, end = await self._spool.read(collected.spooled.id, 0)
         if end is not None:
             return _contents(uri, text, "application/x-ndjson", collected.spooled.id, end)
-        # More than a tool would show at once, but not more than goes into one answer here.
+        # It exceeds the limit of a tool's result, but fits into one page.
         collected.discard()
         return _whole(uri, text.encode().splitlines())
 
@@ -238,7 +243,7 @@ class Resources:
         return _contents(uri, text, "application/x-ndjson", result_id, end)
 
     async def _concrete(self, entry: MethodResource) -> list[Resource]:
-        """The first resources of a method."""
+        """Return the first resources of a method."""
         [parameter] = entry.variables.values()
         return [
             Resource(
@@ -252,28 +257,34 @@ class Resources:
     def _namespace(self, path: str) -> Node:
         return self._hub.find(path.split("."))
 
-    def _nodes(self, facts: Facts, method: str) -> list[Node]:
-        return [node for node in self._hub.root.walk() if facts.allows(node.path, method)]
+    def _nodes(self, access: Access, method: str) -> list[Node]:
+        return [node for node in self._hub.root.walk() if access.allows(node.path, method)]
 
     def _method_resources(
-        self, facts: Facts, of: Iterable[Node] | None = None
+        self, access: Access, of: Iterable[Node] | None = None
     ) -> list[MethodResource]:
-        found = []
+        resources = []
         for node in self._hub.root.walk() if of is None else of:
             for method in node.schema["methods"] if node.path not in OWN else ():
                 variables = method.get("annotations", {}).get("mcp", {}).get("resource")
                 if not isinstance(variables, dict) or not variables:
                     continue
-                if facts.allows(node.path, method["name"]):
-                    found.append(MethodResource(node, method, variables))
-        return found
+                if access.allows(node.path, method["name"]):
+                    resources.append(MethodResource(node, method, variables))
+        return resources
+
+    def _listed_methods(self, access: Access) -> list[MethodResource]:
+        """Return the method resources that lists show."""
+        on_request = namespaces_on_request(self._hub)
+        entries = self._method_resources(access)
+        return [entry for entry in entries if access.lists(entry.node.path, on_request)]
 
     def _method_resource(
-        self, namespace: str, rest: str, facts: Facts
+        self, namespace: str, rest: str, access: Access
     ) -> tuple[MethodResource, dict[str, str]]:
         segments = [unquote(segment) for segment in rest.split("/")]
         with suppress(ActivationNotFound):
-            for entry in self._method_resources(facts, [self._namespace(namespace)]):
+            for entry in self._method_resources(access, [self._namespace(namespace)]):
                 params = entry.params(segments)
                 if params is not None and entry.node.path == namespace:
                     return entry, params
@@ -282,27 +293,27 @@ class Resources:
     async def _values(
         self, entry: MethodResource, parameter: str, beginning: str, limit: int
     ) -> list[str]:
-        """The values of a parameter, as the method lists them that its annotation names."""
+        """Return the values of a parameter from the method that its annotation names."""
         lister = entry.lister(parameter)
         if lister is None:
             return []
-        found: list[str] = []
+        listed: list[str] = []
         try:
             async with asyncio.timeout(LIST_SECONDS), self._host.call(lister) as events:
                 async for event in events:
                     values = listed_values(parameter, event)
-                    found += [value for value in values if value.startswith(beginning)]
-                    if len(found) >= limit:
+                    listed += [value for value in values if value.startswith(beginning)]
+                    if len(listed) >= limit:
                         break
         except HubError as error:
-            log.warning("%s does not list values for %s: %s", lister, entry.path, error.message)
+            log.warning("%s failed to list values for %s: %s", lister, entry.path, error.message)
         except TimeoutError:
             log.warning("%s took longer than %g s to list values", lister, LIST_SECONDS)
-        return found[:limit]
+        return listed[:limit]
 
 
 def not_found(uri: str, message: str, *, modern: bool) -> MCPError:
-    """The protocol's error for a URI under which there is nothing."""
+    """Return the protocol's error for a URI without a resource."""
     code = INVALID_PARAMS if modern else NOT_FOUND_BEFORE
     return MCPError(code, message, data={"uri": uri[:200]})
 
@@ -310,7 +321,7 @@ def not_found(uri: str, message: str, *, modern: bool) -> MCPError:
 def _whole(uri: str, encoded: Sequence[bytes]) -> ReadResourceResult:
     events = read_events(encoded)
     text = text_of(events, encoded)
-    # A lone text stands for itself, and is then not the JSON it came as.
+    # The text of a single event is sent instead of its JSON.
     plain = len(events) == 1 and text != encoded[0].decode()
     return _contents(uri, text, "text/plain" if plain else "application/json")
 

@@ -1,6 +1,6 @@
-"""What a call yielded, as the result of a tool: text, structured content, or an error.
+"""The events of a call as the result of a tool: text, structured content, or an error.
 
-The text of a lone `render` or string is sent as it is, everything else as JSON.
+The `render` of a single event, or a single string, is sent as text; other events as JSON.
 """
 
 import json
@@ -15,24 +15,25 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from hubd.errors import HubError
 from hubd.mcp.spool import Spool, Spooled, too_large
 from hubd.wire.item import Error, Guidance
+from hubd.wire.text import shorten
 
-# More than this does not go into a model's context at once; the rest is behind a link.
+# Larger results are cut here for the model's sake; a link leads to the rest.
 INLINE_BYTES: Final = 64 * 1024
-# Clients read messages of up to 200 levels; the message around an event has some of its own.
+# Clients read messages of up to 200 levels, and the message around an event has some too.
 INLINE_LEVELS: Final = 150
-# Beyond this an event is not parsed only to see whether it stands for a text.
+# Larger events are not parsed in search of their text.
 MAX_PARSED: Final = 2 * 1024 * 1024
-# Of the names an error offers, as many as help.
+# The most names that an error lists in its text.
 MAX_NAMES: Final = 50
-# Of what a method advised, the latest, and of each the beginning.
+# The most notes of a call, the latest ones, and the most characters of each.
 MAX_NOTES: Final = 50
 MAX_NOTE: Final = 1000
-# Of the message of an error, which may be all that another program had to say.
+# Characters of an error message, which may be the output of another program.
 MAX_MESSAGE: Final = 8000
 
 ERROR_META: Final = "plexus/error"
 
-# In a text brackets mean nothing.
+# Brackets in strings do not count as nesting.
 _TEXT: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}"))
 
@@ -40,39 +41,39 @@ T = TypeVar("T")
 
 
 def result_uri(result_id: str, start: int = 0) -> str:
-    """Where a large result can be read."""
+    """Return the URI of a large result."""
     return f"plexus://result/{result_id}" + (f"?from={start}" if start else "")
 
 
 class Collected:
-    """The events of one call: the first ones here, and all of them in a file once they are many."""
+    """The events of one call: the first in memory, and all in a file if they are many."""
 
     def __init__(self, spool: Spool | None, inline_bytes: int = INLINE_BYTES) -> None:
         self.count = 0
         self.inline: list[bytes] = []
-        # Everything, once it is more than goes inline.
+        # All events, if they exceed the inline limit.
         self.spooled: Spooled | None = None
-        # The latest; a method that advises for ever is not kept in memory.
+        # The latest notes; older ones are dropped.
         self.advice: deque[Guidance] = deque(maxlen=MAX_NOTES)
         self.error: Error | None = None
-        # What the first event reads as, where it is too large to be shown itself.
+        # The text of the first event, if the event itself is too large.
         self._first_text: str | None = None
-        # None for a result that cannot be in two places.
+        # None for a text-only result, which cannot link to a file.
         self._spool = spool
         self._room = inline_bytes
-        # Set when nobody wants it any more.
+        # Set when the result is no longer needed.
         self._discarded = False
 
     @property
     def lone_text(self) -> str | None:
-        """The text that the only event stands for, if there is no more to show of it."""
+        """The text of the only event, if the event itself is too large."""
         return self._first_text if self.count == 1 else None
 
     def add(self, content: bytes) -> None:
-        """Take one event.
+        """Add one event.
 
         Raises:
-            Overloaded: The whole is larger than a result may be.
+            Overloaded: The result exceeds its size limit.
             Unavailable: The disk is full.
         """
         if self._discarded:
@@ -85,7 +86,7 @@ class Collected:
             raise
 
     def close(self) -> None:
-        """All events are there."""
+        """Close the file; all events were added."""
         if self.spooled is not None:
             try:
                 self.spooled.close()
@@ -94,7 +95,7 @@ class Collected:
                 self.error = Error(b"", error.message, error.code, error.recoverable)
 
     def discard(self) -> None:
-        """Nobody wants it any more."""
+        """Delete the file; further events are ignored."""
         self._discarded = True
         if self.spooled is not None and self._spool is not None:
             self._spool.drop(self.spooled)
@@ -103,7 +104,7 @@ class Collected:
     def _add(self, content: bytes) -> None:
         if self.spooled is None:
             self._room -= len(content)
-            # A lone text has no levels, whatever is written in it.
+            # A text-only result is sent as a string, so its nesting does not matter.
             if self._room >= 0 and (self._spool is None or not _is_deep(content)):
                 self.inline.append(content)
                 return
@@ -118,7 +119,7 @@ class Collected:
 
 
 def tool_result(collected: Collected, *, text_only: bool = False) -> CallToolResult:
-    """The result of a tool."""
+    """Return the result of a tool call."""
     collected.close()
     if collected.error is not None:
         return _failure(collected, collected.error)
@@ -139,12 +140,12 @@ def tool_result(collected: Collected, *, text_only: bool = False) -> CallToolRes
             and isinstance(events[0], dict)
             and _own_text(events[0]) is not None
         ):
-            # There are clients that show a model nothing but the structured content.
+            # Some clients show the model only the structured content.
             structured["text"] = text.text
-    elif (drawing := collected.lone_text) is not None and len(drawing.encode()) <= INLINE_BYTES:
-        # It is not too large, only what comes with it.
-        structured["text"] = drawing
-        content.append(TextContent(text=drawing))
+    elif (lone := collected.lone_text) is not None and len(lone.encode()) <= INLINE_BYTES:
+        # The event is too large, but its text is not.
+        structured["text"] = lone
+        content.append(TextContent(text=lone))
     if collected.spooled is not None:
         uri = structured["resource"] = result_uri(collected.spooled.id)
         content.append(TextContent(text=_remainder(collected, uri)))
@@ -152,7 +153,7 @@ def tool_result(collected: Collected, *, text_only: bool = False) -> CallToolRes
             ResourceLink(
                 uri=uri,
                 name="result",
-                description="All events, one a line",
+                description="All events, one per line",
                 mime_type="application/x-ndjson",
                 size=collected.spooled.size,
             )
@@ -162,12 +163,12 @@ def tool_result(collected: Collected, *, text_only: bool = False) -> CallToolRes
 
 
 def read_events(encoded: Sequence[bytes]) -> list[Any]:
-    """Events as they are in JSON."""
+    """Return the parsed events."""
     return [_read(event) for event in encoded]
 
 
 def text_of(events: Sequence[Any], encoded: Sequence[bytes]) -> str:
-    """The events as text."""
+    """Return the events as text."""
     if len(events) == 1:
         own = _own_text(events[0])
         return own if own is not None else encoded[0].decode()
@@ -177,36 +178,36 @@ def text_of(events: Sequence[Any], encoded: Sequence[bytes]) -> str:
 
 
 def printable(text: str) -> str:
-    """A text without halves of characters, which names of files may have and JSON may not."""
+    """Return a text without lone surrogates, which file names may contain and JSON may not."""
     return text.encode(errors="replace").decode()
 
 
 def readable(value: T) -> T:
-    """The same for all texts in something that is to be JSON."""
+    """Return a JSON value without lone surrogates in its texts."""
     try:
         to_json(value)
     except PydanticSerializationError:
-        made: T = json.loads(printable(json.dumps(value, ensure_ascii=False)))
-        return made
+        replaced: T = json.loads(printable(json.dumps(value, ensure_ascii=False)))
+        return replaced
     return value
 
 
 def _own_text(event: Any) -> str | None:
-    """The text that an event stands for."""
+    """Return the text of an event that is a string or has a `render`."""
     text = event.get("render") if isinstance(event, dict) else event
     return text if isinstance(text, str) else None
 
 
 def _text_in(content: bytes) -> str | None:
-    """The same for an event that is not parsed, if it is worth it."""
+    """Return the text of an encoded event, if it is not too large to parse."""
     try:
         return _own_text(from_json(content)) if len(content) <= MAX_PARSED else None
     except ValueError:
-        return None  # too deep, or with half a character in it
+        return None  # nested too deeply, or with a lone surrogate
 
 
 def _is_deep(event: bytes) -> bool:
-    """Whether a client could not read a message with this event in it."""
+    """Return whether an event is nested too deeply for a client."""
     if event.count(b"{") + event.count(b"[") <= INLINE_LEVELS:
         return False
     plain = _TEXT.sub(b"", event).replace(b"[", b"{").replace(b"]", b"}")
@@ -214,7 +215,7 @@ def _is_deep(event: bytes) -> bool:
     for _ in range(INLINE_LEVELS):
         if not brackets:
             return False
-        # One level, the innermost.
+        # Remove the innermost level.
         brackets = brackets.replace(b"{}", b"")
     return bool(brackets)
 
@@ -223,26 +224,27 @@ def _read(event: bytes) -> Any:
     try:
         return from_json(event)
     except ValueError:
-        # Other programs' JSON may have halves of characters, which the SDK could not send.
+        # JSON of other programs may contain lone surrogates, which the SDK cannot send.
         return readable(json.loads(event))
 
 
 def _failure(collected: Collected, error: Error) -> CallToolResult:
-    # What was said before the error is advice too, but not on the error.
-    others = list(collected.advice)
-    own = bool(others) and others[-1].error_type == error.code
-    guidance = others.pop() if own else Guidance(b"", "", "", [])
-    message, suggestion = _cut(error.message, MAX_MESSAGE), _cut(guidance.suggestion, MAX_NOTE)
+    # Only the last note may belong to the error; earlier ones are shown as notes.
+    notes = list(collected.advice)
+    belongs = bool(notes) and notes[-1].error_type == error.code
+    guidance = notes.pop() if belongs else Guidance(b"", "", "", [])
+    message = shorten(error.message, MAX_MESSAGE)
+    suggestion = shorten(guidance.suggestion, MAX_NOTE)
     lines = [f"{error.code}: {message}"]
     if suggestion:
         lines.append(suggestion)
     if guidance.available:
         more = "…" if len(guidance.available) > MAX_NAMES else ""
         lines.append(f"Available: {', '.join(guidance.available[:MAX_NAMES])}{more}")
-    lines += [note.text for note in _notes(others)]
-    shown = _first(collected.inline)
-    if shown:
-        lines.append(f"Before that:\n{text_of(read_events(shown), shown)}")
+    lines += [note.text for note in _notes(notes)]
+    earlier = _first(collected.inline)
+    if earlier:
+        lines.append(f"Events before the error:\n{text_of(read_events(earlier), earlier)}")
     if collected.spooled is not None:
         lines.append(_remainder(collected, result_uri(collected.spooled.id)))
     problem = {
@@ -260,29 +262,26 @@ def _failure(collected: Collected, error: Error) -> CallToolResult:
 
 
 def _first(encoded: Sequence[bytes]) -> list[bytes]:
-    """As many events as go inline."""
-    room, shown = INLINE_BYTES, []
+    """Return the first events up to the inline limit."""
+    room, first = INLINE_BYTES, []
     for event in encoded:
         room -= len(event)
         if room < 0:
             break
-        shown.append(event)
-    return shown
+        first.append(event)
+    return first
 
 
 def _notes(advice: Iterable[Guidance]) -> list[TextContent]:
     return [
-        TextContent(text=f"Note: {printable(_cut(item.suggestion, MAX_NOTE))}") for item in advice
+        TextContent(text=f"Note: {printable(shorten(item.suggestion, MAX_NOTE))}")
+        for item in advice
     ]
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _remainder(collected: Collected, uri: str) -> str:
     assert collected.spooled is not None
     return (
-        f"Only {len(collected.inline)} of {collected.count} events are shown. All of them, "
-        f"{collected.spooled.size} bytes: {uri}"
+        f"Only {len(collected.inline)} of {collected.count} events are shown. "
+        f"All events ({collected.spooled.size} bytes): {uri}"
     )

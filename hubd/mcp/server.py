@@ -1,7 +1,7 @@
 """The hub as an MCP server, on the official SDK's low-level server, for both protocol eras.
 
-Importing this imports the SDK, which takes most of a second: only on_demand.py does, when the
-first client is there. Knows nothing of sockets; http.py and stdio.py do.
+Importing this module imports the SDK, which takes most of a second, so on_demand.py does it for the
+first client. Sockets belong to http.py and stdio.py.
 """
 
 import asyncio
@@ -46,38 +46,39 @@ from pydantic import BaseModel
 
 from hubd import __version__
 from hubd.errors import HandleNotSupported, HubError
-from hubd.mcp.access import Facts, McpOptions
-from hubd.mcp.caller import Ctx, facts_of
+from hubd.mcp.access import Access, McpOptions
+from hubd.mcp.caller import Ctx, access_of
 from hubd.mcp.calls import ToolCalls
-from hubd.mcp.changes import Changes, Noticed
-from hubd.mcp.extensions import Extensions, tell_of
+from hubd.mcp.changes import Changes, ChangeStream
+from hubd.mcp.extensions import Extensions, ask_plugin, report_skipped
 from hubd.mcp.pages import page_of
-from hubd.mcp.plugin_hooks import ask_plugin
 from hubd.mcp.prompts import Prompts
 from hubd.mcp.registry import CallTool, Registry
 from hubd.mcp.resources import Resources, not_found
 from hubd.mcp.results import printable, readable
+from hubd.mcp.sdk_private import http_handler
 from hubd.mcp.spool import Spool
 from hubd.mcp.tools import ToolList, all_methods, list_tools, no_such_tool, with_unlisted
-from hubd.mcp.transports.legacy_sessions import Sessions
 from hubd.mcp.uris import NoSuchResource
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Change
-from hubd.plexus.large import Source
 from hubd.rpc.clients import Clients
 
 log = logging.getLogger("hubd.transport")
-# The SDK reports every session with its id.
+# The SDK logs the id of every session.
 logging.getLogger("mcp").setLevel(logging.WARNING)
+
+# Sessions of the older protocol over HTTP. The SDK ends one that is idle for half an hour.
+MAX_LEGACY_SESSIONS: Final = 512
 
 INSTRUCTIONS: Final = """\
 Every method of the hub is a tool named namespace{dot}method. {more}A text such as \
-plugin@1.0.0::method:… is a handle: the resource plexus://handle/<handle> is what it points at. \
-A result with truncated=true can be read whole under its resource."""
-# For those who are offered the hub's own tools.
+plugin@1.0.0::method:… is a handle: read the resource plexus://handle/<handle> for its data. \
+If a result has truncated=true, read its resource for all events."""
+# For clients that may use the hub's own tools.
 MORE: Final = """\
-{name}{dot}search finds methods by words, {name}{dot}activations lists what there is, \
-{name}{dot}resolve_handle tells what handles point at. """
+{name}{dot}search finds methods by words, {name}{dot}activations lists the plugins, \
+{name}{dot}resolve_handle returns the data behind handles. """
 
 
 class HubMcp:
@@ -97,20 +98,22 @@ class HubMcp:
         self._extensions = Extensions(clients.hub, self._registry)
         self._tools: ToolList | None = None
         self._tools_hash = ""
-        self._making_tools = asyncio.Lock()
-        # What was left out of the tools, as the hub tells of it.
+        self._tools_lock = asyncio.Lock()
+        # The reports about methods that are not tools.
         self._reported: list[tuple[str, str]] = []
         self.server = _server(self, clients.hub.name)
-        self.sessions = Sessions(self.server, clients.max_message_bytes)
+        self.http_handler = http_handler(
+            self.server, MAX_LEGACY_SESSIONS, clients.max_message_bytes
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve for as long as the block lasts."""
+        """Serve until the block ends."""
         try:
-            async with self.sessions.run():
+            async with self.http_handler.run():
                 try:
                     with self._hub.listening(self._changed):
-                        self._look_around()
+                        self._sync_plugins()
                         yield
                 finally:
                     self._changes.close()
@@ -119,34 +122,34 @@ class HubMcp:
             self._spool.close()
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
-        """The schema of a tool's arguments, for the SDK's check of headers."""
+        """Return the schema of a tool's arguments, for the SDK's check of headers."""
         tool = self._tools.find(name) if self._tools is not None else None
         if tool is not None:
             return tool.tool.input_schema
         return self._registry.tools[name][0].input_schema if name in self._registry.tools else None
 
-    async def know_tools(self) -> None:
-        """Know the tools of the hub as it is now; before a call, whose headers are checked first.
+    async def load_tools(self) -> None:
+        """Update the tools before a call, because the SDK checks its headers first.
 
-        Should they not be known the call says why.
+        If that fails, the call reports the error.
         """
         with suppress(Exception):
             await self._current_tools()
 
     async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
         """`tools/list`."""
-        facts, tools = facts_of(ctx), await self._current_tools()
-        found = [tool for tool, _ in self._added_tools(tools, facts).values()]
-        found += tools.offered_to(facts)
-        page, cursor = page_of(found, "name", params)
+        access, tools = access_of(ctx), await self._current_tools()
+        listed = [tool for tool, _ in self._added_tools(tools, access).values()]
+        listed += tools.offered_to(access)
+        page, cursor = page_of(listed, "name", params)
         return ListToolsResult(tools=page, next_cursor=cursor)
 
     async def call_tool(
         self, ctx: Ctx, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         """`tools/call`."""
-        facts, tools = facts_of(ctx), await self._current_tools()
-        added = self._added_tools(tools, facts)
+        access, tools = access_of(ctx), await self._current_tools()
+        added = self._added_tools(tools, access)
         if params.name in added:
             try:
                 work = added[params.name][1](ctx, params)
@@ -155,118 +158,119 @@ class HubMcp:
                 text = TextContent(text=f"{error.code}: {error.message}")
                 return CallToolResult(content=[text], is_error=True)
         tool = tools.find(params.name)
-        if tool is None or not facts.allows(tool.namespace, tool.method):
+        if tool is None or not access.allows(tool.namespace, tool.method):
             raise no_such_tool(
-                params.name, [*added, *(one.name for one in tools.offered_to(facts))]
+                params.name, [*added, *(one.name for one in tools.offered_to(access))]
             )
         if params.request_state is not None:
             return await self._calls.resume(ctx, params.request_state, params.input_responses)
         arguments = params.arguments or {}
-        source = Source(facts.text, ("params", "arguments")) if facts.text and arguments else None
-        return await self._calls.call(ctx, tool, arguments, facts, source)
+        return await self._calls.call(ctx, tool, arguments, access)
 
     async def list_resources(
         self, ctx: Ctx, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         """`resources/list`."""
-        facts = facts_of(ctx)
-        added = self._registry.resources.offered_to(facts)
-        found = [resource for resource, _ in added.values()]
-        found += await self._resources.listed(facts)
-        page, cursor = page_of(found, "uri", params)
+        access = access_of(ctx)
+        added = self._registry.resources.offered_to(access)
+        listed = [resource for resource, _ in added.values()]
+        listed += await self._resources.listed(access)
+        page, cursor = page_of(listed, "uri", params)
         return ListResourcesResult(resources=page, next_cursor=cursor)
 
     async def list_templates(
         self, ctx: Ctx, params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
         """`resources/templates/list`."""
-        facts = facts_of(ctx)
-        added = self._registry.templates.offered_to(facts)
-        found = [template for template, _ in added.values()]
-        found += self._resources.templates(facts)
-        page, cursor = page_of(found, "uri_template", params)
+        access = access_of(ctx)
+        added = self._registry.templates.offered_to(access)
+        listed = [template for template, _ in added.values()]
+        listed += self._resources.templates(access)
+        page, cursor = page_of(listed, "uri_template", params)
         return ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
 
     async def read_resource(
         self, ctx: Ctx, params: ReadResourceRequestParams
     ) -> ReadResourceResult:
         """`resources/read`."""
-        uri, facts = str(params.uri), facts_of(ctx)
+        uri, access = str(params.uri), access_of(ctx)
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         try:
-            if added := self._registry.reader(uri, facts):
+            if added := self._registry.reader(uri, access):
                 read, values = added
                 return await ask_plugin(f"the MCP resource {uri}", read(ctx, uri, values))
-            return await self._resources.read(uri, facts)
+            return await self._resources.read(uri, access)
         except NoSuchResource:
-            raise not_found(uri, "there is no such resource", modern=modern) from None
+            raise not_found(uri, "this URI has no resource", modern=modern) from None
         except HubError as error:
-            if _is_the_callers(error):
+            if _is_request_error(error):
                 raise not_found(uri, error.message, modern=modern) from error
             raise _protocol_error(error) from error
 
-    def watch(self, uri: str) -> Noticed:
-        """As `mcp_changes.Source`."""
+    def watch(self, uri: str) -> ChangeStream:
+        """Implement `changes.Source`."""
         return self._resources.watch(uri)
 
-    def may_read(self, uri: str, facts: Facts) -> bool:
-        """As `mcp_changes.Source`."""
-        if self._registry.reader(uri, facts) is not None:
+    def may_read(self, uri: str, access: Access) -> bool:
+        """Implement `changes.Source`."""
+        if self._registry.reader(uri, access) is not None:
             return True
-        return self._resources.may_read(uri, facts)
+        return self._resources.may_read(uri, access)
 
     async def complete(self, ctx: Ctx, params: CompleteRequestParams) -> CompleteResult:
         """`completion/complete`."""
-        ref, asked, facts = params.ref, params.argument, facts_of(ctx)
-        added = self._registry.templates.offered_to(facts)
+        ref, asked, access = params.ref, params.argument, access_of(ctx)
+        added = self._registry.templates.offered_to(access)
         if not isinstance(ref, ResourceTemplateReference) or ref.uri in added:
-            # Nobody but a person knows what goes into the blanks of a prompt.
+            # Arguments of prompts are free texts.
             return CompleteResult(completion=Completion(values=[], total=0, has_more=False))
         try:
-            found = await self._resources.complete(ref.uri, asked.name, asked.value, facts)
+            values = await self._resources.complete(ref.uri, asked.name, asked.value, access)
         except NoSuchResource:
-            raise MCPError(INVALID_PARAMS, "no such template, or variable") from None
+            raise MCPError(
+                INVALID_PARAMS, "no resource template has this URI and this variable"
+            ) from None
         return CompleteResult(
-            completion=Completion(values=found.first, total=found.total, has_more=found.more)
+            completion=Completion(values=values.first, total=values.total, has_more=values.more)
         )
 
     async def list_prompts(
         self, ctx: Ctx, params: PaginatedRequestParams | None
     ) -> ListPromptsResult:
         """`prompts/list`."""
-        facts = facts_of(ctx)
-        added = self._registry.prompts.offered_to(facts)
-        found = [prompt for prompt, _ in added.values()]
-        found += await self._prompts.listed(facts)
-        page, cursor = page_of(found, "name", params)
+        access = access_of(ctx)
+        added = self._registry.prompts.offered_to(access)
+        listed = [prompt for prompt, _ in added.values()]
+        listed += await self._prompts.listed(access)
+        page, cursor = page_of(listed, "name", params)
         return ListPromptsResult(prompts=page, next_cursor=cursor)
 
     async def get_prompt(
         self, ctx: Ctx, params: GetPromptRequestParams
     ) -> GetPromptResult | InputRequiredResult:
         """`prompts/get`."""
-        facts = facts_of(ctx)
-        added = self._registry.prompts.offered_to(facts)
+        access = access_of(ctx)
+        added = self._registry.prompts.offered_to(access)
         try:
             if params.name in added:
                 work = added[params.name][1](ctx, params)
                 return await ask_plugin(f"the MCP prompt {params.name}", work)
-            return await self._prompts.fill(params.name, params.arguments or {}, facts)
+            return await self._prompts.fill(params.name, params.arguments or {}, access)
         except HubError as error:
             raise _protocol_error(error) from error
 
     async def instruct(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
-        """Middleware: name no tools to whoever is not offered them."""
+        """Middleware: name the hub's own tools only to clients that may use them."""
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             name, dot = self._hub.name, self._options.separator
-            more = MORE.format(name=name, dot=dot) if facts_of(ctx).allows(name, "search") else ""
+            more = MORE.format(name=name, dot=dot) if access_of(ctx).allows(name, "search") else ""
             result["instructions"] = INSTRUCTIONS.format(more=more, dot=dot)
         return result
 
     async def _pass_on(self, method: str, ctx: Ctx, params: BaseModel) -> BaseModel:
-        """A request that a plugin answers."""
-        added = self._registry.requests.offered_to(facts_of(ctx))
+        """Answer a request through the plugin that added it."""
+        added = self._registry.requests.offered_to(access_of(ctx))
         if method not in added:
             raise MCPError(METHOD_NOT_FOUND, "Method not found", data=method)
         try:
@@ -274,65 +278,65 @@ class HubMcp:
         except HubError as error:
             raise _protocol_error(error) from error
 
-    def _added_tools(self, tools: ToolList, facts: Facts) -> dict[str, tuple[Tool, CallTool]]:
-        """What plugins added; but nothing takes the place of a method."""
-        added = self._registry.tools.offered_to(facts)
+    def _added_tools(self, tools: ToolList, access: Access) -> dict[str, tuple[Tool, CallTool]]:
+        """Return the tools that plugins added; methods win if names collide."""
+        added = self._registry.tools.offered_to(access)
         return {name: entry for name, entry in added.items() if tools.find(name) is None}
 
     async def _current_tools(self) -> ToolList:
-        """The tools of the hub as it is now, made once for each of its states."""
-        async with self._making_tools:
-            wanted = self._hub.hash
-            if self._tools is None or self._tools_hash != wanted:
+        """Return the current tools, which are computed once for each state of the hub."""
+        async with self._tools_lock:
+            current_hash = self._hub.hash
+            if self._tools is None or self._tools_hash != current_hash:
                 methods = all_methods(self._hub)
-                made = await asyncio.to_thread(list_tools, methods, self._options.separator)
-                made = with_unlisted(made, self._hub)
-                hidden = [name for name in self._registry.tools if made.find(name)]
+                listed = await asyncio.to_thread(list_tools, methods, self._options.separator)
+                tools = with_unlisted(listed, self._hub)
+                hidden = [name for name in self._registry.tools if tools.find(name)]
                 self._report(
-                    [(f"{path} as an MCP tool", why) for path, why in made.refused.items()]
+                    [(f"{path} as an MCP tool", why) for path, why in tools.refused.items()]
                     + [
                         (f"the MCP tool {name}", "a method of the hub has this name")
                         for name in hidden
                     ]
                 )
-                self._tools, self._tools_hash = made, wanted
+                self._tools, self._tools_hash = tools, current_hash
             return self._tools
 
     def _report(self, refused: list[tuple[str, str]]) -> None:
-        """Tell of each method that is no tool, for as long as it is there."""
+        """Report the methods that are not tools, and withdraw reports that no longer apply."""
         for entry in self._reported:
             if entry not in refused:
                 self._hub.broken.remove(entry)
         for source, reason in refused:
-            tell_of(self._hub, source, reason)
+            report_skipped(self._hub, source, reason)
         self._reported = refused
 
-    def _look_around(self) -> set[str]:
-        """Look who came and who went; the namespaces of both."""
-        moved = self._extensions.update()
+    def _sync_plugins(self) -> set[str]:
+        """Follow attached and detached plugins; return the namespaces of both."""
+        changed = self._extensions.update()
         for method, (params, _) in self._registry.requests.items():
             self.server.add_request_handler(method, params, partial(self._pass_on, method))
         self._changes.follow_lists(self._resources.listings())
-        return moved
+        return changed
 
     def _changed(self, change: Change) -> None:
-        # A plugin with many children comes as many changes; clients are told once of all.
+        # A plugin with many children causes many changes, but one notification.
         self._changes.prompts_changed()
         if change == "tree":
             self._changes.tools_changed()
             self._changes.resources_changed()
             try:
-                moved = self._look_around()
+                changed = self._sync_plugins()
                 for uri in self._changes.watched():
-                    if self._resources.depends_on(uri, moved):
+                    if self._resources.depends_on(uri, changed):
                         self._changes.watch_anew(uri)
             except Exception:
-                # A plugin that cannot be described; who attached it takes it out again.
-                log.exception("the MCP server cannot make use of a plugin")
+                # A plugin without a valid schema. The code that attached it detaches it again.
+                log.exception("the MCP server cannot use a plugin")
 
 
 class _Server(Server[dict[str, Any]]):
-    """The SDK's server, which announces changes of its lists to older clients too."""
+    """The SDK's server, which announces list changes to older clients too."""
 
     def create_initialization_options(
         self,
@@ -369,34 +373,34 @@ def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:
     server.middleware.append(_readable)
     server.middleware.append(hub.instruct)
     server.middleware.append(hub._changes.middleware)
-    # What was asked of one session is not answered by another.
+    # Only the session that was asked may answer a question.
     sealed = RequestStateSecurity(keys=[secrets.token_bytes(32)], bind_principal=_session_of)
     server.middleware.append(RequestStateBoundary(sealed, default_audience=name))
     return server
 
 
 async def _readable(ctx: Ctx, call_next: CallNext) -> HandlerResult:
-    """Let nothing out that is no text: half a character costs a client its connection."""
+    """Middleware: replace lone surrogates, which would cost a client its connection."""
     try:
         return readable(await call_next(ctx))
     except MCPError as error:
-        said = error.error
-        said.message = printable(said.message)
-        if said.data is not None:
-            said.data = readable(said.data)
+        details = error.error
+        details.message = printable(details.message)
+        if details.data is not None:
+            details.data = readable(details.data)
         raise
 
 
 def _session_of(ctx: Ctx) -> str | None:
-    """For which session a request speaks, if it says so."""
-    return facts_of(ctx).client.session_token
+    """Return the token of the session that a request belongs to, if any."""
+    return access_of(ctx).client.session_token
 
 
-def _is_the_callers(error: HubError) -> bool:
-    """Whether the request is to blame: it names what is not there, or not for this connection."""
+def _is_request_error(error: HubError) -> bool:
+    """Return whether the request is wrong: its target does not exist or is forbidden."""
     return error.exit_code in (2, 3, 4, 9) or isinstance(error, HandleNotSupported)
 
 
 def _protocol_error(error: HubError) -> MCPError:
-    code = INVALID_PARAMS if _is_the_callers(error) else INTERNAL_ERROR
+    code = INVALID_PARAMS if _is_request_error(error) else INTERNAL_ERROR
     return MCPError(code, error.message, data={"code": error.code, "hint": error.suggestion})

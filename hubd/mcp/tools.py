@@ -1,38 +1,39 @@
 """The hub's methods as MCP tools. Pure: schemas in, tool definitions out.
 
-A method whose schema some client would choke on is left out and reported: one bad plugin must
+A method whose schema some clients reject is left out and reported, so that one bad plugin does
 not cost a client the whole list.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any, Final
 from urllib.parse import unquote
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
 
-from hubd.mcp.access import Facts, offered
+from hubd.mcp.access import Access
 from hubd.mcp.metaschema import problem_of
 from hubd.plexus.hub import Hub
 from hubd.plexus.namespace import UNIVERSAL_METHODS, resolves
 from hubd.wire.schema import JsonSchema, MethodSchema
+from hubd.wire.summary import SUMMARY_KEYWORD
+from hubd.wire.text import nearest_names
 
-# Clients put `mcp__plexus__` in front, and the APIs of models take 64 characters.
+# Clients prepend `mcp__plexus__`, and model APIs accept 64 characters.
 MAX_NAME: Final = 50
-# No dots: those are for paths.
-_OWN_NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}")
-# What APIs of models accept as the name of a parameter.
+# Without dots, which separate the parts of paths.
+_DECLARED_NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}")
+# The names of parameters that model APIs accept.
 _PARAMETER: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-# Deeper than any type a person writes, and shallow enough for readers that recurse into it.
+# Deeper than any hand-written type, and shallow enough for recursive readers.
 MAX_NESTING: Final = 50
 MAX_SCHEMA_BYTES: Final = 256 * 1024
-# An error about an unknown tool names at most so many in its text.
+# The most tools that the error for an unknown tool names in its text.
 MAX_NAMES: Final = 60
 
-# The formats of JSON Schema itself. Some clients warn of every other one.
+# The formats that JSON Schema defines. Some clients warn about every other one.
 _FORMATS: Final = frozenset(
     (
         *("date-time", "date", "time", "duration", "email", "idn-email", "hostname"),
@@ -40,7 +41,7 @@ _FORMATS: Final = frozenset(
         *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
     )
 )
-# Keywords whose value is a schema or a list of schemas, and those with schemas by name.
+# Keywords that hold a schema or a list of schemas, and those that hold schemas by name.
 _SCHEMAS: Final = frozenset(
     (
         *("items", "prefixItems", "contains", "additionalProperties", "propertyNames", "not"),
@@ -50,23 +51,26 @@ _SCHEMAS: Final = frozenset(
 )
 _NAMED_SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
 
-# What the APIs of models refuse at the top of a schema, and what says nothing new there.
+# Keywords that model APIs reject at the top of a schema, and `$schema`, which is implied.
 _NOT_AT_THE_TOP: Final = ("oneOf", "anyOf", "allOf", "$schema")
 
-# What every result looks like, whatever the method: its events, or the first of them.
+# Fields of every result besides `events`.
 _RESULT: Final[Mapping[str, JsonSchema]] = {
-    "count": {"type": "integer", "description": "How many events there were"},
-    "truncated": {"type": "boolean", "description": "Whether `events` holds only the first ones"},
+    "count": {"type": "integer", "description": "Number of events of the call"},
+    "truncated": {"type": "boolean", "description": "Whether `events` holds only the first events"},
     "text": {
         "type": "string",
-        "description": "The drawing of the only event, or its text if it is too large itself",
+        "description": "Text of the only event, also if the event itself is too large for `events`",
     },
-    "resource": {"type": "string", "description": "Where all of them can be read, if truncated"},
+    "resource": {
+        "type": "string",
+        "description": "URI of all events, if truncated",
+    },
 }
 
 
 class Unfit(Exception):
-    """Why a method cannot be a tool."""
+    """The reason why a method cannot be a tool."""
 
 
 @dataclass(frozen=True)
@@ -76,68 +80,69 @@ class HubTool:
     namespace: str
     method: str
     tool: Tool
-    # Answers one text block and nothing else.
+    # Whether its result is one text block and nothing else.
     text_only: bool
+    # Templates of its events' lines, by event type.
+    summaries: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
-        """The hub's path of the method.
+        """The path of the method.
 
-        The name of the tool is the same, or has `_` for `.`, or is the one that the method gives
-        itself for MCP.
+        The name of the tool is the same, or has `_` for `.`, or is declared by the method.
         """
         return f"{self.namespace}.{self.method}"
 
 
 @dataclass(frozen=True)
 class ToolList:
-    """The tools of one state of the hub, in the order of their names."""
+    """The tools of one state of the hub, sorted by name."""
 
     tools: Mapping[str, HubTool]
-    # By the name in which every separator is `_`.
+    # Tools by their names with `_` as separator.
     by_flat_name: Mapping[str, HubTool]
-    # Methods that are no tools, with the reason.
+    # Methods that cannot be tools, with the reasons.
     refused: Mapping[str, str]
-    # Methods that every namespace answers and only the root lists, by their flat names: what they
-    # are called with, and the root's tool.
+    # Methods of every namespace that only the root lists, by flat name: the namespace, and the
+    # root's tool.
     unlisted: Mapping[str, tuple[str, HubTool]] = field(default_factory=dict)
-    # Namespaces that a connection is offered only if it asks for them.
+    # Namespaces that are listed only for connections that ask for them.
     on_request: frozenset[str] = frozenset()
 
-    def offered_to(self, facts: Facts) -> list[Tool]:
-        """Those that are listed for a connection."""
+    def offered_to(self, access: Access) -> list[Tool]:
+        """Return the tools that are listed for a connection."""
         return [
             entry.tool
             for entry in self.tools.values()
-            if facts.allows(entry.namespace, entry.method)
-            and (facts.profile is not None or not offered(entry.namespace, self.on_request))
+            if access.allows(entry.namespace, entry.method)
+            and access.lists(entry.namespace, self.on_request)
         ]
 
     def find(self, name: str) -> HubTool | None:
-        """The tool of this name, in either spelling."""
+        """Return the tool with this name, with dots or with `_`."""
         if name in self.refused:
-            return None  # not the one that has its name without dots
+            return None  # another tool may have this name without dots
         flat_name = _flat(name)
-        found = self.tools.get(name) or self.by_flat_name.get(flat_name)
-        if found is None and flat_name in self.unlisted:
+        listed = self.tools.get(name) or self.by_flat_name.get(flat_name)
+        if listed is None and flat_name in self.unlisted:
             namespace, tool = self.unlisted[flat_name]
             return replace(tool, namespace=namespace)
-        return found
+        return listed
 
 
 def all_methods(hub: Hub) -> list[tuple[str, MethodSchema]]:
-    """Every method with its namespace, in the order of their paths."""
-    found = [(node.path, method) for node in hub.root.walk() for method in node.schema["methods"]]
-    return sorted(found, key=lambda pair: (pair[0], pair[1]["name"]))
+    """Return every method with its namespace, sorted by path."""
+    methods = [(node.path, method) for node in hub.root.walk() for method in node.schema["methods"]]
+    return sorted(methods, key=lambda pair: (pair[0], pair[1]["name"]))
 
 
 def namespaces_on_request(hub: Hub) -> frozenset[str]:
-    """The namespaces of plugins that are offered only to those who ask for them."""
+    """Return the namespaces that are listed only for connections that ask for them."""
     return frozenset(node.path for node in hub.root.walk() if node.activation.mcp_on_request)
 
 
 def with_unlisted(listed: ToolList, hub: Hub) -> ToolList:
-    """The same tools, and those that every namespace answers though only the root lists them."""
+    """Return the tools with the methods that every namespace has and only the root lists."""
     unlisted: dict[str, tuple[str, HubTool]] = {}
     for method in UNIVERSAL_METHODS:
         tool = listed.find(f"{hub.name}.{method}")
@@ -148,49 +153,51 @@ def with_unlisted(listed: ToolList, hub: Hub) -> ToolList:
 
 
 def list_tools(methods: Iterable[tuple[str, MethodSchema]], separator: str = ".") -> ToolList:
-    """Those methods that can be tools. Takes a few milliseconds for each: run it in a thread."""
+    """Return the methods that can be tools. It takes 2 ms for each, so run it in a thread."""
     tools: dict[str, HubTool] = {}
     flat: dict[str, HubTool] = {}
     refused: dict[str, str] = {}
-    # Those with a name of their own last: none of them takes the name that is another's path.
-    for namespace, method in sorted(methods, key=lambda pair: _own_name(pair[1]) is not None):
+    # Methods with a declared name last, so that none takes the name of another method's path.
+    for namespace, method in sorted(methods, key=lambda pair: _declared_name(pair[1]) is not None):
         path = f"{namespace}.{method['name']}"
-        own_name = _own_name(method)
-        flat_name = _flat(path) if own_name is None else str(own_name)
+        declared_name = _declared_name(method)
+        flat_name = _flat(path) if declared_name is None else str(declared_name)
         try:
-            if own_name is not None and not _OWN_NAME.fullmatch(str(own_name)):
-                raise Unfit(f"its name for MCP is not 1 to {MAX_NAME} letters, digits, '_' or '-'")
+            if declared_name is not None and not _DECLARED_NAME.fullmatch(str(declared_name)):
+                raise Unfit(f"its name for MCP must be 1 to {MAX_NAME} letters, digits, '_' or '-'")
             if flat_name in flat:
-                raise Unfit(f"without its dots its name is that of {flat[flat_name].path}")
-            tool = _tool(path if own_name is None else flat_name, method, separator)
+                raise Unfit(f"without dots its name equals that of {flat[flat_name].path}")
+            tool = _tool(path if declared_name is None else flat_name, method, separator)
         except Unfit as error:
             refused[path] = str(error)
             continue
         text_only = bool(method.get("annotations", {}).get("mcp", {}).get("text_only"))
-        tools[tool.name] = flat[flat_name] = HubTool(namespace, method["name"], tool, text_only)
+        summaries = _summaries(method["returns"])
+        tools[tool.name] = flat[flat_name] = HubTool(
+            namespace, method["name"], tool, text_only, summaries
+        )
     return ToolList(tools, flat, refused)
 
 
 def no_such_tool(name: str, names: Sequence[str]) -> MCPError:
-    """The error for a tool that is not there: the nearest names, and those that are there."""
-    flat = {_flat(one).lower(): one for one in names}
-    matches = get_close_matches(_flat(name[:100]).lower(), flat, n=3, cutoff=0.6)
-    nearest = [flat[match] for match in matches]
+    """Return the error for an unknown tool, with the nearest names and those that exist."""
+    flat = {_flat(one): one for one in names}
+    nearest = [flat[near] for near in nearest_names(_flat(name[:100]), flat, 3)]
     advice = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
     separator = "." if "." in name else "_"
     namespace = name[:100].rpartition(separator)[0]
-    beside = [one for one in names if one.startswith(f"{namespace}{separator}")]
-    listed = beside if namespace and beside else names
-    shown = ", ".join(listed[:MAX_NAMES]) + (", …" if len(listed) > MAX_NAMES else "")
+    siblings = [one for one in names if one.startswith(f"{namespace}{separator}")]
+    listed = siblings if namespace and siblings else names
+    available = ", ".join(listed[:MAX_NAMES]) + (", …" if len(listed) > MAX_NAMES else "")
     return MCPError(
         INVALID_PARAMS,
-        f"no tool '{name[:200]}'.{advice} Available: {shown}",
+        f"no tool '{name[:200]}'.{advice} Available: {available}",
         data={"nearest": nearest, "available": list(names)},
     )
 
 
-def _own_name(method: MethodSchema) -> object:
-    """How a method wants to be called over MCP, if not by its path."""
+def _declared_name(method: MethodSchema) -> object:
+    """Return the tool name that a method declares, if any."""
     return method.get("annotations", {}).get("mcp", {}).get("name")
 
 
@@ -200,7 +207,7 @@ def _flat(name: str) -> str:
 
 def _tool(name: str, method: MethodSchema, separator: str) -> Tool:
     if len(name) > MAX_NAME:
-        raise Unfit(f"its name is longer than the {MAX_NAME} characters that clients take")
+        raise Unfit(f"its name is longer than {MAX_NAME} characters")
     hints = method.get("annotations", {})
     text_only = hints.get("mcp", {}).get("text_only")
     parameters, advice = _parameters(method["params"])
@@ -220,23 +227,23 @@ def _tool(name: str, method: MethodSchema, separator: str) -> Tool:
 
 
 def _parameters(schema: JsonSchema) -> tuple[JsonSchema, str]:
-    """The parameters as every client takes them, and in words what had to be left out.
+    """Return the parameters as every client accepts them, and the removed rules in words.
 
-    The APIs of models refuse alternatives at the top of a tool's schema.
+    Model APIs reject alternatives (`oneOf`) at the top of a tool's schema.
     """
     _check(schema)
-    strange = [name for name in schema.get("properties", {}) if not _PARAMETER.fullmatch(name)]
-    if strange:
-        raise Unfit(f"no API of a model takes a parameter called {strange[0][:100]!r}")
-    standard = standard_formats(schema)
-    plain = {name: part for name, part in standard.items() if name not in _NOT_AT_THE_TOP}
+    invalid = [name for name in schema.get("properties", {}) if not _PARAMETER.fullmatch(name)]
+    if invalid:
+        raise Unfit(f"model APIs reject the parameter name {invalid[0][:100]!r}")
+    published = for_clients(schema)
+    plain = {name: part for name, part in published.items() if name not in _NOT_AT_THE_TOP}
     plain["type"] = "object"
     plain.setdefault("properties", {})
     return plain, _advice(schema)
 
 
 def _advice(schema: JsonSchema) -> str:
-    """What the alternatives at the top of a method's parameters say, if it is a simple thing."""
+    """Return a sentence for `oneOf` at the top, if each alternative requires one parameter."""
     alternatives = [
         part["required"][0]
         for part in schema.get("oneOf", [])
@@ -249,7 +256,7 @@ def _advice(schema: JsonSchema) -> str:
 
 def _result(returns: JsonSchema) -> JsonSchema:
     _check(returns)
-    returns = standard_formats(returns)
+    returns = for_clients(returns)
     event = {name: part for name, part in returns.items() if name not in ("$defs", "$schema")}
     schema: JsonSchema = {
         "type": "object",
@@ -257,43 +264,64 @@ def _result(returns: JsonSchema) -> JsonSchema:
         "required": ["events", "count", "truncated"],
     }
     if "$defs" in returns:
-        # A reference says where it leads from the top of the whole schema.
+        # References start at the top of the whole schema.
         schema["$defs"] = returns["$defs"]
     return schema
 
 
-def standard_formats(schema: Any) -> Any:
-    """Return a schema without the formats that JSON Schema does not define."""
+def for_clients(schema: Any) -> Any:
+    """Return a schema without the formats and keywords that JSON Schema does not define.
+
+    TypeScript clients warn about each of them.
+    """
     if isinstance(schema, list):
-        return [standard_formats(part) for part in schema]
+        return [for_clients(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     kept: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in _NAMED_SCHEMAS and isinstance(value, dict):
-            kept[keyword] = {name: standard_formats(part) for name, part in value.items()}
+            kept[keyword] = {name: for_clients(part) for name, part in value.items()}
         elif keyword in _SCHEMAS:
-            kept[keyword] = standard_formats(value)
-        elif keyword != "format" or value in _FORMATS:
+            kept[keyword] = for_clients(value)
+        elif keyword != SUMMARY_KEYWORD and (keyword != "format" or value in _FORMATS):
             kept[keyword] = value
     return kept
 
 
+def _summaries(schema: Any) -> dict[str, str]:
+    """Return the templates in the schema of events, by event type."""
+    summaries: dict[str, str] = {}
+    left = [schema]
+    while left:
+        part = left.pop()
+        if isinstance(part, list):
+            left.extend(part)
+        elif isinstance(part, dict):
+            template = part.get(SUMMARY_KEYWORD)
+            properties = part.get("properties")
+            if isinstance(template, str) and isinstance(properties, dict):
+                tag = properties.get("type")
+                summaries[str(tag.get("const") if isinstance(tag, dict) else None)] = template
+            left.extend(part.values())
+    return summaries
+
+
 def _check(schema: JsonSchema) -> None:
-    """Refuse what is no JSON Schema, leads outside, or is too much for a reader."""
+    """Refuse a value that is not a JSON Schema, refers to other documents, or is too large."""
     _check_shape(schema)
     try:
         problem = problem_of(schema)
     except RecursionError:
-        raise Unfit("its schema is nested too deep to be checked") from None
+        raise Unfit("its schema is nested too deeply to be checked") from None
     if problem is not None:
-        raise Unfit(f"its schema is no JSON Schema: {problem[:200]}")
+        raise Unfit(f"its schema is not a valid JSON Schema: {problem[:200]}")
 
 
 def _check_shape(schema: JsonSchema) -> None:
     definitions = schema.get("$defs")
-    known = definitions if isinstance(definitions, dict) else {}
-    # Not recursive: the nesting is just what is in question.
+    defined = definitions if isinstance(definitions, dict) else {}
+    # Not recursive, because the schema may be nested too deeply.
     left: list[tuple[Any, int]] = [(schema, 0)]
     size = 0
     while left:
@@ -306,23 +334,23 @@ def _check_shape(schema: JsonSchema) -> None:
         if isinstance(part, dict):
             for name, below in part.items():
                 if isinstance(below, str):
-                    _check_reference(name, below, known)
+                    _check_reference(name, below, defined)
                 size += len(name)
                 left.append((below, depth + 1))
         elif isinstance(part, list):
             left.extend((below, depth + 1) for below in part)
 
 
-def _check_reference(keyword: str, reference: str, known: Mapping[str, Any]) -> None:
-    """A reference must lead to a definition in the schema: nobody fetches one for us."""
+def _check_reference(keyword: str, reference: str, defined: Mapping[str, Any]) -> None:
+    """Refuse a reference that does not lead to a definition in the same schema."""
     if keyword in ("$ref", "$dynamicRef"):
         name = unquote(reference.removeprefix("#/$defs/"))
         if (
             not reference.startswith("#/$defs/")
             or "/" in name
-            or name.replace("~1", "/").replace("~0", "~") not in known
+            or name.replace("~1", "/").replace("~0", "~") not in defined
         ):
             raise Unfit(f"its schema refers to {reference[:100]!r}, which is not in its $defs")
     elif keyword == "$id":
-        # It would say where references begin.
-        raise Unfit(f"its schema has an address of its own: {reference[:100]!r}")
+        # It would change the base of references.
+        raise Unfit(f"its schema has an $id: {reference[:100]!r}")

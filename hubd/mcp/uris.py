@@ -1,4 +1,4 @@
-"""The URIs of resources: how they look, and which methods are behind them."""
+"""The URIs of resources: their templates, and the methods that they read."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from mcp_types import ResourceTemplate
 
-from hubd.mcp.access import Facts
+from hubd.mcp.access import Access
 from hubd.plexus.hub import Node
 from hubd.wire.handle import InvalidHandle, WireHandle, parse
 from hubd.wire.schema import MethodSchema
@@ -26,7 +26,7 @@ TEMPLATES: Final = (
     ResourceTemplate(
         uri_template=f"{SCHEME}{HANDLE}/{{+handle}}",
         name="handle",
-        description="What a handle points at, whichever plugin owns it",
+        description="The data behind a handle of any plugin",
         mime_type="application/json",
     ),
     ResourceTemplate(
@@ -38,7 +38,7 @@ TEMPLATES: Final = (
     ResourceTemplate(
         uri_template=f"{SCHEME}{RESULT}/{{id}}{{?from}}",
         name="result",
-        description="The events of a result that was too large to be sent at once, one a line",
+        description="The events of a result that was too large for one answer, one per line",
         mime_type="application/x-ndjson",
     ),
 )
@@ -46,11 +46,11 @@ TEMPLATES: Final = (
 
 @dataclass(frozen=True)
 class MethodResource:
-    """A method that is a resource."""
+    """A method that is declared as a resource."""
 
     node: Node
     method: MethodSchema
-    # The variables of the URI in order, each with the parameter it is.
+    # The variables of the URI in order, each with its parameter.
     variables: Mapping[str, str]
 
     @property
@@ -60,7 +60,7 @@ class MethodResource:
 
     @property
     def template(self) -> ResourceTemplate:
-        """How its URIs look."""
+        """The template of its URIs."""
         return ResourceTemplate(
             uri_template=self.uri(*(f"{{{name}}}" for name in self.variables)),
             name=self.path,
@@ -68,16 +68,16 @@ class MethodResource:
         )
 
     def uri(self, *values: str) -> str:
-        """The URI with these values."""
+        """Return the URI with these values."""
         return f"{SCHEME}{self.node.path}/{'/'.join(values)}"
 
     def lister(self, parameter: str) -> str | None:
-        """The method that lists the values of a parameter."""
+        """Return the method that lists the values of a parameter."""
         lister: str | None = self.method.get("annotations", {}).get("completes", {}).get(parameter)
         return lister
 
     def params(self, segments: list[str]) -> dict[str, str] | None:
-        """The params that a URI stands for; None if it has another number of segments."""
+        """Return the params in a URI; None if the number of segments differs."""
         if len(segments) != len(self.variables):
             return None
         return dict(zip(self.variables.values(), segments, strict=True))
@@ -85,36 +85,36 @@ class MethodResource:
 
 @dataclass(frozen=True)
 class Listing:
-    """The list of concrete resources of one method, as another method gives it."""
+    """A method that lists the resources of another method."""
 
     node: Node
     method: str
     lister: Node
-    # The method that lists.
+    # The name of the listing method.
     by: str
 
     @property
     def path(self) -> str:
-        """The path of the method that lists."""
+        """The path of the listing method."""
         return f"{self.lister.path}.{self.by}"
 
-    def concerns(self, facts: Facts) -> bool:
-        """Whether it is part of what a connection is shown."""
-        return facts.allows(self.node.path, self.method)
+    def concerns(self, access: Access) -> bool:
+        """Return whether a connection sees these resources."""
+        return access.allows(self.node.path, self.method)
 
     def watch(self) -> AsyncGenerator[None, None]:
-        """Yield once when changes are noticed, then at each."""
+        """Yield once when watching begins, then at each change."""
         return plugin_changes(self.lister, self.by, {})
 
 
 class NoSuchResource(Exception):
-    """Nothing can be read under this URI."""
+    """The URI has no resource."""
 
 
 async def plugin_changes(
     node: Node, method: str, params: Mapping[str, Any]
 ) -> AsyncGenerator[None, None]:
-    """As the plugin notices them."""
+    """Yield the changes that the plugin reports."""
     changes = node.activation.changes(method, params)
     assert isinstance(changes, AsyncGenerator)
     async with aclosing(changes):
@@ -123,7 +123,7 @@ async def plugin_changes(
 
 
 def split_uri(uri: str) -> tuple[str, str, str]:
-    """The kind, the path and the query of a URI."""
+    """Return the kind, the path and the query of a URI."""
     if not uri.startswith(SCHEME) or len(uri) > MAX_URI:
         raise NoSuchResource(uri)
     kind, slash, rest = uri.removeprefix(SCHEME).partition("/")
@@ -134,7 +134,7 @@ def split_uri(uri: str) -> tuple[str, str, str]:
 
 
 def handle_in(uri: str) -> WireHandle:
-    """The handle of a URI: as it is, or with all its special characters escaped."""
+    """Return the handle in a URI, which may be percent-encoded."""
     text = uri.removeprefix(f"{SCHEME}{HANDLE}/")
     try:
         return parse(text)

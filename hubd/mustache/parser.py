@@ -1,37 +1,38 @@
-"""Mustache templates: from text to nodes. Pure; what becomes of the nodes is template.py's."""
+"""Mustache templates: from text to nodes. `template.py` renders the nodes."""
 
 import re
 from typing import Final, NamedTuple
 
 from hubd.errors import InvalidParams
+from hubd.wire.text import shorten
 
-# Sections in sections; nobody who reads a template has counted further.
+# Sections in sections.
 MAX_NESTING: Final = 100
 MAX_NAME: Final = 200
 MAX_DELIMITER: Final = 20
-# How much of something that is wrong an error message repeats.
-SHOWN: Final = 40
+# Characters of a wrong text that an error message repeats.
+QUOTED: Final = 40
 
 _WHITE: Final = re.compile(r"\s*")
 _REST_OF_LINE: Final = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 _EMPTY_LINE: Final = re.compile(r"\r?\n")
-# Where a line begins, unless it is empty.
+# The start of a line that is not empty.
 _LINE: Final = re.compile(r"(?<=\n)(?!\r?\n|\Z)")
 
-# The first character of a tag says what it is; without one of these it is a value.
+# The first character of a tag gives its kind; a tag without one of these is a value.
 _SIGILS: Final = "#^/>!=&{<$"
-# Tags that write nothing themselves: alone on a line they take the whole line away.
+# Tags without output: alone on a line, they remove the line.
 _SILENT: Final = "#^/>!="
 
-# A name by its parts; none for `.`, which is whatever the section is about.
+# The parts of a name; empty for `.`, which is the current value of the section.
 Name = tuple[str, ...]
 
 
 class Text(NamedTuple):
-    """What is written as it stands.
+    """Literal text.
 
-    `opens`: it is at the beginning of a line. `leads`: what comes after it is. These places, and
-    those behind its own line breaks, are indented together with a partial.
+    `opens`: it is at the start of a line. `leads`: the next node is at the start of a line. An
+    indented partial indents these places, and each place after a line break.
     """
 
     text: str
@@ -39,24 +40,24 @@ class Text(NamedTuple):
     leads: bool
 
     def lines(self) -> list[str]:
-        """The text, cut where an indentation belongs; empty lines stay empty."""
-        cut = _LINE.split(self.text)
+        """Return the text, cut at each place to indent. Empty lines stay empty."""
+        parts = _LINE.split(self.text)
         if self.opens and not _EMPTY_LINE.match(self.text):
-            cut.insert(0, "")
+            parts.insert(0, "")
         if self.leads:
-            cut.append("")
-        return cut
+            parts.append("")
+        return parts
 
 
 class Value(NamedTuple):
-    """`{{name}}`; or `{{{name}}}` and `{{&name}}`, which are never escaped."""
+    """`{{name}}`; or `{{{name}}}` and `{{&name}}`, which are not escaped."""
 
     name: Name
     escaped: bool
 
 
 class Section(NamedTuple):
-    """`{{#name}}…{{/name}}`; or with `^`, what is shown when the other is not."""
+    """`{{#name}}…{{/name}}`; or `{{^name}}…{{/name}}`, shown if the value is false."""
 
     name: Name
     inverted: bool
@@ -64,7 +65,7 @@ class Section(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """`{{>name}}`; `indentation` is what is before it if it is alone on its line, else None."""
+    """`{{>name}}`. `indentation` is the space before it if it is alone on its line, else None."""
 
     name: str
     indentation: str | None
@@ -74,10 +75,10 @@ Node = Text | Value | Section | Partial
 
 
 class Variable(NamedTuple):
-    """A name that whoever fills a template may give.
+    """A name that data can define.
 
-    `section`: it decides whether something is shown, or how often. `required`: it is shown
-    whatever else is given. Names inside a section may be fields of what the section is about.
+    `section`: the value decides whether a section is shown, and how often. `required`: the value is
+    outside of all sections. Names inside a section may be fields of the section's value.
     """
 
     name: str
@@ -86,7 +87,7 @@ class Variable(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """A section that is not closed yet, or the template itself."""
+    """An open section, or the template itself."""
 
     sigil: str
     name: str
@@ -96,30 +97,30 @@ class _Block(NamedTuple):
 
 
 class Parser:
-    """Reads one text, once, with a stack of its own: deep nesting is a message and no crash."""
+    """A parser of one text. It has an explicit stack, so deep nesting can't crash it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         # Changed by `{{=<% %>=}}`.
         self._open, self._close = "{{", "}}"
-        # The template and the sections that are open, the innermost last.
+        # The template and the open sections, the innermost last.
         self._blocks = [_Block("", "", (), 0, [])]
-        # In the order in which they came first.
+        # In order of first appearance.
         self.variables: dict[str, Variable] = {}
         self.partials: dict[str, None] = {}
 
     def parse(self) -> tuple[Node, ...]:
-        """All nodes.
+        """Return all nodes.
 
         Raises:
-            InvalidParams: Names the line and the mistake.
+            InvalidParams: The template is invalid; the message names the line.
         """
         text, position = self._text, 0
-        # Whether `position` is at the beginning of a line.
+        # Whether `position` is at the start of a line.
         opens = True
         while (start := text.find(self._open, position)) >= 0:
             sigil, content, end = self._tag(start)
-            # Looked for behind the tag before this one only, so that long lines cost nothing.
+            # Searched only after the previous tag, so that long lines stay cheap.
             line = text.rfind("\n", position, start) + 1 or (position if opens else None)
             alone = None
             if sigil in _SILENT and line is not None and not text[line:start].strip(" \t"):
@@ -138,12 +139,12 @@ class Parser:
             raise self._mistake(
                 unclosed.start,
                 f"section '{unclosed.name}' is not closed",
-                f"Close it with {self._written('/' + unclosed.name)}",
+                f"Close it with {self._tag_text('/' + unclosed.name)}",
             )
         return tuple(unclosed.nodes)
 
     def _tag(self, start: int) -> tuple[str, str, int]:
-        """The tag that begins here: its sigil, or a space; its content; and where it ends."""
+        """Return the sigil of the tag at `start` (or a space), its content, and its end."""
         text = self._text
         white = _WHITE.match(text, start + len(self._open))
         begin = white.end() if white else start
@@ -156,11 +157,11 @@ class Parser:
         end = text.find(close, begin)
         if end < 0:
             opened = self._open + sigil.strip()
-            raise self._mistake(start, f"'{opened}' is not closed", f"It ends with {close}")
+            raise self._mistake(start, f"'{opened}' is not closed", f"Close it with {close}")
         return sigil, text[begin:end], end + len(close)
 
     def _add_text(self, start: int, end: int, opens: bool, *, followed: bool) -> None:
-        """The text between two tags; the second of them is on the same line if `followed`."""
+        """Add the text between two tags. With `followed`, the second is on the same line."""
         text = self._text[start:end]
         leads = followed and text.endswith("\n")
         if text or (opens and followed):
@@ -175,16 +176,16 @@ class Parser:
         elif sigil in "<$":
             raise self._mistake(
                 start,
-                f"{self._written(sigil + content)} is inheritance, which there is not here",
-                "Use a partial, {{>name}}",
+                f"{self._tag_text(sigil + content)} is inheritance, which is not supported",
+                "Use a partial: {{>name}}",
             )
         elif sigil == ">":
             name = self._name(content, start)
             if name.startswith("*"):
                 raise self._mistake(
                     start,
-                    f"{self._written(sigil + content)} is a dynamic name, which there is not here",
-                    "Name the partial itself",
+                    f"{self._tag_text(sigil + content)} is a dynamic name, which is not supported",
+                    "Write the name of the partial",
                 )
             self.partials[name] = None
             nodes.append(Partial(name, indentation))
@@ -195,7 +196,7 @@ class Parser:
         else:
             name = self._name(content, start)
             nodes.append(Value(self._parts(name, start), escaped=sigil == " "))
-            self._note(name, section=False)
+            self._add_variable(name, section=False)
 
     def _open_section(self, sigil: str, name: str, start: int) -> None:
         if len(self._blocks) > MAX_NESTING:
@@ -203,47 +204,51 @@ class Parser:
                 start, f"sections are nested more than {MAX_NESTING} deep", "Use partials"
             )
         parts = self._parts(name, start)
-        self._note(name, section=True)
+        self._add_variable(name, section=True)
         self._blocks.append(_Block(sigil, name, parts, start, []))
 
     def _close_section(self, name: str, start: int) -> None:
         block = self._blocks.pop()
         if not block.sigil:
             raise self._mistake(
-                start, f"section '{name}' is closed but not open", "Open it before, or remove this"
+                start,
+                f"section '{name}' is closed but not open",
+                "Open it first, or remove the tag",
             )
         if block.name != name:
             raise self._mistake(
                 start,
                 f"section '{name}' is closed, but '{block.name}' of line "
                 f"{self._line_of(block.start)} is open",
-                f"Close that first, with {self._written('/' + block.name)}",
+                f"Close that first, with {self._tag_text('/' + block.name)}",
             )
-        made = Section(block.parts, block.sigil == "^", tuple(block.nodes))
-        self._blocks[-1].nodes.append(made)
+        section = Section(block.parts, block.sigil == "^", tuple(block.nodes))
+        self._blocks[-1].nodes.append(section)
 
     def _set_delimiters(self, content: str, start: int) -> None:
-        found = content.split()
-        if len(found) != 2 or "=" in content or max(map(len, found)) > MAX_DELIMITER:
+        delimiters = content.split()
+        if len(delimiters) != 2 or "=" in content or max(map(len, delimiters)) > MAX_DELIMITER:
             raise self._mistake(
                 start,
-                f"{self._written(f'={_clipped(content)}=')} does not set two delimiters",
-                "Write them with a space between, such as {{=<% %>=}}; without '='",
+                f"{self._tag_text(f'={_quote(content)}=')} does not set two delimiters",
+                "Write two delimiters without '=', with a space between, such as {{=<% %>=}}",
             )
-        self._open, self._close = found
+        self._open, self._close = delimiters
 
     def _name(self, content: str, start: int) -> str:
-        """What a tag names."""
+        """Return the name in a tag."""
         words = content.split()
         if not words:
-            raise self._mistake(start, "a tag is empty", "Write a name into it, or remove it")
+            raise self._mistake(start, "a tag is empty", "Add a name, or remove the tag")
         if len(words) > 1:
             raise self._mistake(
-                start, f"'{_clipped(content)}' is not a name", "A name has no spaces in it"
+                start, f"'{_quote(content)}' is not a name", "Write a name without spaces"
             )
         if len(words[0]) > MAX_NAME:
             raise self._mistake(
-                start, f"the name '{_clipped(words[0])}' is too long", f"{MAX_NAME} characters"
+                start,
+                f"the name '{_quote(words[0])}' is too long",
+                f"Use at most {MAX_NAME} characters",
             )
         return words[0]
 
@@ -251,25 +256,25 @@ class Parser:
         parts = () if name == "." else tuple(name.split("."))
         if not all(parts):
             raise self._mistake(
-                start, f"'{_clipped(name)}' is not a name", "Between dots there is a name each"
+                start, f"'{_quote(name)}' is not a name", "Write a name before and after each dot"
             )
         return parts
 
-    def _note(self, name: str, *, section: bool) -> None:
-        """Remember a variable."""
+    def _add_variable(self, name: str, *, section: bool) -> None:
+        """Add a variable."""
         if name == ".":
             return
         required = len(self._blocks) == 1 and not section
-        known = self.variables.get(name)
-        if known is not None:
-            section, required = known.section or section, known.required or required
-            if (section, required) == (known.section, known.required):
+        earlier = self.variables.get(name)
+        if earlier is not None:
+            section, required = earlier.section or section, earlier.required or required
+            if (section, required) == (earlier.section, earlier.required):
                 return
         self.variables[name] = Variable(name, section, required)
 
-    def _written(self, content: str) -> str:
-        """A tag as it would be written here."""
-        return f"{self._open}{_clipped(content)}{self._close}"
+    def _tag_text(self, content: str) -> str:
+        """Return a tag with the current delimiters."""
+        return f"{self._open}{_quote(content)}{self._close}"
 
     def _mistake(self, start: int, message: str, suggestion: str) -> InvalidParams:
         return InvalidParams(f"line {self._line_of(start)}: {message}", suggestion=suggestion)
@@ -278,7 +283,6 @@ class Parser:
         return self._text.count("\n", 0, position) + 1
 
 
-def _clipped(text: str) -> str:
-    """One line of a text that may be anything."""
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+def _quote(text: str) -> str:
+    """Return a text on one short line."""
+    return shorten(" ".join(text.split()), QUOTED)

@@ -1,12 +1,12 @@
-"""Mustache templates: text with blanks, and sections that are repeated or left out.
+"""Mustache templates: text with values, and sections that are repeated or left out.
 
-Our own engine, because work and output must be bounded and the variables of a template listed.
-Standard library only, no I/O. It has all of the specification's core: values, sections, inverted
-sections, comments, partials and other delimiters, with the rules about lines that hold only a tag.
-It has no lambdas, no inheritance and no dynamic names; they are errors.
+This engine bounds its work and its output, and lists the variables of a template. It does no I/O.
+It implements the core of the specification: values, sections, inverted sections, comments, partials
+and other delimiters, with the rules for lines that hold only a tag. Lambdas, inheritance and
+dynamic names are errors.
 
-Data is JSON. False are `false`, `null`, `0`, `""`, `[]` and what is missing, as in mustache.js; an
-empty object is true. As text, `null` is nothing, and lists and objects are compact JSON.
+Data is JSON. `false`, `null`, `0`, `""`, `[]` and missing values are false, as in mustache.js; an
+empty object is true. As text, `null` is empty, and lists and objects are compact JSON.
 """
 
 import json
@@ -17,20 +17,20 @@ from typing import Any, Final
 from hubd.errors import InvalidParams
 from hubd.mustache.parser import Name, Node, Parser, Partial, Section, Value, Variable
 
-# In characters, for whoever takes templates from outside.
+# Characters; for callers that accept templates from clients.
 MAX_TEMPLATE: Final = 256 * 1024
-# In bytes.
+# Bytes.
 MAX_OUTPUT: Final = 1024 * 1024
-# One for a node, one for an item of a list: about a tenth of a second.
+# Nodes and items of lists: about a tenth of a second.
 MAX_STEPS: Final = 100_000
-# Partials in partials. One that contains itself is fine as long as the data ends.
+# Partials in partials. A recursive partial ends with its data.
 MAX_DEPTH: Final = 100
-# Looking through so many contexts takes as long as a step.
-CONTEXTS_A_STEP: Final = 16
+# Objects that can be searched in the time of one step.
+LOOKUPS_PER_STEP: Final = 16
 
-FEWER: Final = "Give less data, or make the template smaller"
+REDUCE: Final = "Use less data, or a smaller template"
 
-# By hand: the module html brings a large table of names along.
+# The module html would import a large table of names.
 _ESCAPES: Final = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
 )
@@ -42,7 +42,7 @@ _compact: Final = json.JSONEncoder(
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template that was read. `variables` and `partials` are in order of first appearance."""
+    """A parsed template. `variables` and `partials` are in order of first appearance."""
 
     nodes: tuple[Node, ...]
     variables: tuple[Variable, ...]
@@ -50,25 +50,25 @@ class Template:
 
     @classmethod
     def parse(cls, text: str) -> "Template":
-        """Read a template.
+        """Parse a template.
 
         Raises:
-            InvalidParams: Names the line and the mistake.
+            InvalidParams: The template is invalid; the message names the line.
         """
         parser = Parser(text)
         nodes = parser.parse()
         return cls(nodes, tuple(parser.variables.values()), tuple(parser.partials))
 
     def render(self, data: Any, partials: "Partials | None" = None, *, escape: bool = True) -> str:
-        """Fill the template.
+        """Render the template.
 
         Args:
-            data: Whatever JSON can hold; normally an object.
-            partials: Other templates by name. One that is not there is nothing.
+            data: A JSON value; normally an object.
+            partials: Other templates by name. A missing partial is empty.
             escape: Whether `{{x}}` is escaped for HTML.
 
         Raises:
-            InvalidParams: A limit is exceeded, which is named, or a value is not JSON.
+            InvalidParams: A limit is exceeded, or a value is not JSON.
         """
         find = partials.get if isinstance(partials, Mapping) else partials
         return _Rendering(data, find or (lambda name: None), escape).run(self)
@@ -80,29 +80,29 @@ Partials = Mapping[str, Template] | Find
 
 @dataclass(slots=True)
 class _Running:
-    """A template or section that is being rendered."""
+    """A template or section during its rendering."""
 
     body: tuple[Node, ...]
-    # Where it stands; begun anew for every item.
+    # The remaining nodes; started again for every item.
     nodes: Iterator[Node]
-    # What comes before each line.
+    # The indentation of each line.
     indent: str
-    # How many partials it is in.
+    # The number of partials around it.
     depth: int
-    # What else a section is rendered with; None if it has no context of its own.
+    # The remaining items of a section; None without a value to look names up in.
     items: Iterator[Any] | None = None
 
 
 class _Rendering:
-    """Renders one template, once, with a stack of its own: no data is too deep for Python's."""
+    """One rendering of a template. It has an explicit stack, so deep data can't crash it."""
 
     def __init__(self, data: Any, find: Find, escape: bool) -> None:
         self._find = find
         self._escape = escape
-        # What names are looked up in, the last one first.
-        self._contexts = [data]
+        # The values to look names up in, the last one first.
+        self._scopes = [data]
         self._written: list[str] = []
-        # Both only shrink.
+        # The remaining bytes and steps.
         self._room = MAX_OUTPUT
         self._steps = MAX_STEPS
 
@@ -132,19 +132,19 @@ class _Rendering:
         return "".join(self._written)
 
     def _section(self, node: Section, outer: _Running) -> _Running | None:
-        """What is to be rendered of a section."""
+        """Return the section to render, or None if it is left out."""
         value = self._look_up(node.name)
         if callable(value):
             raise InvalidParams(
-                f"'{_shown(node.name)}' is a function, and there are no lambdas here",
-                suggestion="Give it a value",
+                f"'{_dotted(node.name)}' is a function; lambdas are not supported",
+                suggestion="Use a JSON value",
             )
         if _is_true(value) is node.inverted:
             return None
         inner = _Running(node.body, iter(node.body), outer.indent, outer.depth)
         if not node.inverted:
             inner.items = iter(value) if isinstance(value, list | tuple) else iter((value,))
-            self._contexts.append(next(inner.items))
+            self._scopes.append(next(inner.items))
         return inner
 
     def _partial(self, node: Partial, outer: _Running) -> _Running | None:
@@ -154,42 +154,42 @@ class _Rendering:
         if outer.depth == MAX_DEPTH:
             raise InvalidParams(
                 f"partial '{node.name}': partials are nested more than {MAX_DEPTH} deep",
-                suggestion="A partial that contains itself needs a section that ends it",
+                suggestion="Put a section around a recursive partial, so that it ends",
             )
-        # One that is not alone on its line is not indented, whatever is around it.
+        # Only a partial that is alone on its line is indented.
         indent = outer.indent + node.indentation if node.indentation is not None else ""
         self._check_room(len(indent))
         return _Running(template.nodes, iter(template.nodes), indent, outer.depth + 1)
 
     def _again(self, running: _Running) -> bool:
-        """Begin anew with the next item, if there is one."""
+        """Start again with the next item. Return False if there is none."""
         if running.items is None:
             return False
         for item in running.items:
             self._spend(1)
-            self._contexts[-1] = item
+            self._scopes[-1] = item
             running.nodes = iter(running.body)
             return True
-        self._contexts.pop()
+        self._scopes.pop()
         return False
 
     def _look_up(self, name: Name) -> Any:
-        """A value; None if it is missing.
+        """Return a value, or None if it is missing.
 
-        Only the first part is looked for in all contexts: a missing `b` of the nearest `a` is
-        missing, even where an `a` farther out has one.
+        Only the first part of a name is searched in all scopes: if the nearest `a` has no `b`,
+        `a.b` is missing, even if an outer `a` has one.
         """
-        contexts = self._contexts
+        scopes = self._scopes
         if not name:
-            return contexts[-1]
-        for position in range(len(contexts) - 1, -1, -1):
-            value = contexts[position]
+            return scopes[-1]
+        for position in range(len(scopes) - 1, -1, -1):
+            value = scopes[position]
             if isinstance(value, dict) and name[0] in value:
                 break
         else:
-            self._spend(len(contexts) // CONTEXTS_A_STEP)
+            self._spend(len(scopes) // LOOKUPS_PER_STEP)
             return None
-        self._spend((len(contexts) - position + len(name)) // CONTEXTS_A_STEP)
+        self._spend((len(scopes) - position + len(name)) // LOOKUPS_PER_STEP)
         for part in name:
             if not isinstance(value, dict) or part not in value:
                 return None
@@ -215,17 +215,17 @@ class _Rendering:
         self._written.append(text)
 
     def _check_room(self, size: int) -> None:
-        """Refuse what would be too much before it is made."""
+        """Refuse an output that exceeds the limit, before it is built."""
         if size > self._room:
             raise InvalidParams(
-                f"the text would be longer than {MAX_OUTPUT:,} bytes", suggestion=FEWER
+                f"the text would be longer than {MAX_OUTPUT:,} bytes", suggestion=REDUCE
             )
 
     def _spend(self, steps: int) -> None:
         self._steps -= steps
         if self._steps < 0:
             raise InvalidParams(
-                f"rendering would take more than {MAX_STEPS:,} steps", suggestion=FEWER
+                f"rendering would take more than {MAX_STEPS:,} steps", suggestion=REDUCE
             )
 
 
@@ -234,15 +234,15 @@ def _is_true(value: Any) -> bool:
 
 
 def _text(value: Any, name: Name) -> str:
-    """A value as JSON writes it."""
+    """Return a value as JSON."""
     try:
         return _compact(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidParams(
-            f"'{_shown(name)}' cannot be written as JSON: {error}",
-            suggestion="Values are what JSON can hold; there are no lambdas here",
+            f"'{_dotted(name)}' cannot be written as JSON: {error}",
+            suggestion="Use JSON values",
         ) from None
 
 
-def _shown(name: Name) -> str:
+def _dotted(name: Name) -> str:
     return ".".join(name) or "."

@@ -1,5 +1,5 @@
-"""The offline agent: a program that talks like `claude` and needs no account.
+"""The offline agent: a program with the protocol of `claude` that needs no account.
 
-Run it as `python -m hubd.offline_agent`; `--help` says what it can be told. It uses
-the standard library only and nothing of the hub, so that it starts in a moment.
+Run it as `python -m hubd.offline_agent`; `--help` lists its directives. It imports little of the
+hub, so that it starts quickly.
 """

@@ -1,4 +1,4 @@
-"""The offline agent from its command line to its exit status: turn after turn, until the end."""
+"""The offline agent, from its command line to its exit status."""
 
 import os
 import sys
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from hubd import __version__
 from hubd.offline_agent import lines, result, session
-from hubd.offline_agent.asking import Asker
+from hubd.offline_agent.approval import Approver
 from hubd.offline_agent.directives import help_text
 from hubd.offline_agent.lines import Line
 from hubd.offline_agent.options import Options, UsageError, is_uuid, parse
 from hubd.offline_agent.permission import MODES, Permissions
-from hubd.offline_agent.pipes import Leave, Pipes, lifecycle, note
+from hubd.offline_agent.pipes import Exit, Pipes, lifecycle, note
 from hubd.offline_agent.turn import Turn
 
 if TYPE_CHECKING:
-    # Only where it is configured: http.client takes longer to import than the rest of the agent.
+    # Imported only if configured: http.client takes longer to import than the rest of the agent.
     from hubd.offline_agent.mcp import McpServer
 
 PROGRAM = "python -m hubd.offline_agent"
@@ -34,29 +34,29 @@ class Agent:
         self._permissions = Permissions(options)
         self._servers = _connected(options.mcp_config)
         tool = options.permission_prompt_tool
-        self._asker = Asker(pipes, self._permissions, tool, self._servers)
+        self._approver = Approver(pipes, self._permissions, tool, self._servers)
         pipes.control = self._control
-        # One more with every result.
+        # The number of results so far.
         self._results = 0
-        # How the last turn ended; the exit status tells.
+        # Whether the last turn failed, for the exit status.
         self._failed = False
 
     def run(self) -> int:
-        """Take turns until the input ends or a signal comes; returns the exit status."""
+        """Run turns until the input ends or a signal arrives. Return the exit status."""
         while prompts := self._next():
             self._turn(prompts)
-        # An interrupted turn is no failure when the interrupt was meant for the program.
+        # A turn that SIGINT interrupted is not a failure of the program.
         return 1 if self._failed and not self._pipes.leaving else 0
 
     def _next(self) -> list[Line]:
-        """The messages for the next turn; none when there will be no more."""
+        """Return the messages for the next turn, or none at the end of the input."""
         while self._pipes.open and not self._pipes.prompts and not self._pipes.leaving:
             self._pipes.wait(None)
         if self._pipes.leaving or not self._pipes.prompts:
             return []
         if self._results == 0:
             return [self._pipes.prompts.popleft()]
-        # What was sent while a turn ran is answered together, as claude does.
+        # Messages that arrived during a turn are answered together, as claude does.
         prompts = list(self._pipes.prompts)
         self._pipes.prompts.clear()
         return prompts
@@ -66,7 +66,7 @@ class Agent:
         for prompt in tracked:
             self._pipes.emit(lifecycle(prompt, "started"))
         self._pipes.emit(self._init())
-        turn = Turn(self._pipes, self._session, self._asker, self._options, self._cwd)
+        turn = Turn(self._pipes, self._session, self._approver, self._options, self._cwd)
         line = turn.run(prompts, self._results)
         self._results += 1
         self._failed = line["is_error"]
@@ -75,8 +75,8 @@ class Agent:
             self._pipes.emit(lifecycle(prompt, "completed"))
 
     def _init(self) -> Line:
-        asked = self._options.permission_prompt_tool
-        offered = [tool for server in self._servers for tool in server.tools if tool != asked]
+        prompt_tool = self._options.permission_prompt_tool
+        offered = [tool for server in self._servers for tool in server.tools if tool != prompt_tool]
         tools = [tool for tool in lines.TOOL_NAMES if not self._permissions.hides(tool)]
         servers = [
             {"name": server.name, "status": server.status, "source": "dynamic"}
@@ -86,7 +86,7 @@ class Agent:
         return lines.init(self._session.id, str(self._cwd), mode, tools + offered, servers)
 
     def _control(self, request: Line) -> tuple[Line, str | None]:
-        """Answer a control request: the fields of the answer, or what is wrong."""
+        """Answer a control request. Return the fields of the answer, or an error."""
         subtype = request["subtype"]
         if subtype == "initialize":
             return {"commands": [], "models": [], "account": {}, "pid": os.getpid()}, None
@@ -102,7 +102,7 @@ class Agent:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the offline agent; returns its exit status."""
+    """Run the offline agent. Return its exit status."""
     try:
         options = parse(arguments)
         if options.help or options.version:
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run(options: Options) -> int:
     for flag in options.unknown:
-        note(f"offline agent: {flag} means nothing here and is ignored")
+        note(f"offline agent: {flag} is not supported and is ignored")
     reads_input = options.input_format == "stream-json"
     pipes = Pipes(options.output_format, reads_input)
     try:
@@ -128,28 +128,28 @@ def _run(options: Options) -> int:
     except session.SessionError as problem:
         note(str(problem))
         if options.resume:
-            asked = options.resume if is_uuid(options.resume) else lines.new_id()
-            pipes.emit(result.no_session(asked, str(problem)))
+            session_id = options.resume if is_uuid(options.resume) else lines.new_id()
+            pipes.emit(result.no_session(session_id, str(problem)))
         return 1
-    except Leave as leave:
-        note(str(leave))
-        return leave.status
+    except Exit as request:
+        note(str(request))
+        return request.status
     finally:
         pipes.end_tools()
 
 
 def _conversation(options: Options) -> session.Session:
     cwd = Path.cwd()
-    named = options.session_directory
-    directory = Path(named) if named else session.default_directory()
-    given = options.session_id or lines.new_id()
+    option = options.session_directory
+    directory = Path(option) if option else session.default_directory()
+    session_id = options.session_id or lines.new_id()
     if not options.resume:
-        return session.new(directory, given, cwd)
+        return session.new(directory, session_id, cwd)
     resumed = session.resume(directory, options.resume, cwd, options.resume_session_at)
     if not options.fork_session:
         return resumed
-    session.new(directory, given, cwd)  # refuses an id that is taken
-    return resumed.fork(given, session.path_of(directory, given, cwd))
+    session.new(directory, session_id, cwd)  # Refuses an id that is taken.
+    return resumed.fork(session_id, session.path_of(directory, session_id, cwd))
 
 
 def _prompt(options: Options) -> Line:
@@ -167,7 +167,7 @@ def _connected(values: tuple[str, ...]) -> "list[McpServer]":
         return []
     from hubd.offline_agent.mcp import servers
 
-    found = servers(values)
-    for server in found:
+    configured = servers(values)
+    for server in configured:
         server.connect()
-    return found
+    return configured

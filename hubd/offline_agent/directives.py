@@ -1,30 +1,33 @@
-"""What a prompt asks the offline agent to do: directives, one a line, read without doing any."""
+"""The directives in a prompt, one a line: how they are read."""
 
 import json
 import re
 from typing import Any, Final, NamedTuple
 
-# Every directive with its argument and what it does; --help prints this table.
+# Every directive with its argument and its effect; --help prints this table.
 DIRECTIVES: Final = {
     "think": ("TEXT", "a thinking block, with a signature"),
-    "say": ("TEXT", "a text block that says exactly this"),
+    "say": ("TEXT", "a text block with exactly this text"),
     "repeat": ("N TEXT", "a text block of N deltas, each of them TEXT"),
     "run": ("COMMAND", "a Bash call that really runs in the working directory"),
     "write": ("PATH TEXT", "a Write call that really writes; \\n in TEXT is a line break"),
     "read": ("PATH", "a Read call that really reads"),
     "big": ("BYTES", "a call whose result has this size"),
-    "subagent": ("TEXT", "a Task call; its agent follows TEXT if that is a tool, or answers it"),
+    "subagent": (
+        "TEXT",
+        "a Task call; its agent runs TEXT if it is a tool, or answers it",
+    ),
     "parallel": ("", "the lines after it that start with '- ' are tool calls of one message"),
-    "slow": ("SECONDS", "what follows is spread over this time"),
-    "error": ("TEXT", "the turn ends as it does when the API answers with an error"),
+    "slow": ("SECONDS", "the rest of the turn is spread over this time"),
+    "error": ("TEXT", "the turn ends as after an error of the API"),
     "crash": ("STATUS", "the program exits at once, in the middle of a block, without a result"),
     "hang": ("", "nothing more happens until an interrupt or a signal"),
-    "broken": ("", "a line that is not JSON, and one of a type that nobody knows"),
+    "broken": ("", "a line that is not JSON, and one of an unknown type"),
 }
 
 TOOLS: Final = ("run", "write", "read", "big", "subagent")
 
-# Above this a directive is refused: it would be an accident, and fill a disk.
+# Larger numbers are refused, because they would fill the disk.
 MOST_BYTES: Final = 64 * 1024 * 1024
 MOST_REPEATS: Final = 1_000_000
 
@@ -32,14 +35,14 @@ _LINE: Final = re.compile(rf"\s*({'|'.join(DIRECTIVES)}):(?:\s+(.*))?$")
 
 
 class Call(NamedTuple):
-    """A tool and what it is called with."""
+    """A tool and its input."""
 
     tool: str
     input: dict[str, Any]
 
 
 class Step(NamedTuple):
-    """One thing to do; `kind` is a directive, with all tools under `tools`."""
+    """One step of a turn. `kind` is a directive, or `tools` for all tool calls."""
 
     kind: str
     text: str = ""
@@ -48,48 +51,48 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A prompt, taken apart."""
+    """The steps of a prompt."""
 
-    # The lines that are no directives.
+    # The lines without directives.
     plain: str
     steps: list[Step]
 
 
-class _Misfit(Exception):
+class _BadArgument(Exception):
     """The argument does not fit the directive."""
 
 
 def read_plan(prompt: str) -> Plan:
-    """Take a prompt apart. A directive that cannot be followed becomes words that say so."""
+    """Read a prompt. A wrong directive becomes a text that names the problem."""
     plain: list[str] = []
     steps: list[Step] = []
     lines = prompt.splitlines()
     while lines:
         line = lines.pop(0)
-        found = _LINE.match(line)
-        if found is None:
+        match = _LINE.match(line)
+        if match is None:
             plain.append(line)
             continue
-        name, argument = found[1], (found[2] or "").strip()
-        together: list[str] = []
+        name, argument = match[1], (match[2] or "").strip()
+        grouped: list[str] = []
         if name == "parallel":
             while lines and lines[0].lstrip().startswith("- "):
-                together.append(lines.pop(0).lstrip()[2:])
+                grouped.append(lines.pop(0).lstrip()[2:])
         try:
-            steps.append(_parallel(together) if name == "parallel" else _step(name, argument))
-        except _Misfit as problem:
+            steps.append(_parallel(grouped) if name == "parallel" else _step(name, argument))
+        except _BadArgument as problem:
             steps.append(Step("say", f"offline agent: cannot follow {line.strip()!r}: {problem}"))
     return Plan("\n".join(plain).strip(), steps)
 
 
 def read_call(text: str) -> Call | None:
-    """The tool call that a line asks for, if it asks for one that fits."""
-    found = _LINE.match(text)
-    if found is None or found[1] not in TOOLS:
+    """Return the tool call of a line, or None if the line has no valid one."""
+    match = _LINE.match(text)
+    if match is None or match[1] not in TOOLS:
         return None
     try:
-        return _call(found[1], (found[2] or "").strip())
-    except _Misfit:
+        return _call(match[1], (match[2] or "").strip())
+    except _BadArgument:
         return None
 
 
@@ -103,24 +106,24 @@ def _step(name: str, argument: str) -> Step:
     if name == "repeat":
         count, _, text = argument.partition(" ")
         if not text or int(_number(count, MOST_REPEATS)) < 1:
-            raise _Misfit("it needs a number of times and a text")
+            raise _BadArgument("it needs a number of times and a text")
         return Step(name, text, int(count))
     if name in ("say", "think", "error") and not argument:
-        raise _Misfit("it needs a text")
+        raise _BadArgument("it needs a text")
     return Step(name, argument)
 
 
 def _parallel(lines: list[str]) -> Step:
     calls = [read_call(line) for line in lines]
-    good = tuple(call for call in calls if call is not None)
-    if not good or len(good) < len(calls):
-        raise _Misfit("it needs tools below it, each on a line that starts with '- '")
-    return Step("tools", calls=good)
+    valid = tuple(call for call in calls if call is not None)
+    if not valid or len(valid) < len(calls):
+        raise _BadArgument("it needs tools below it, each on a line that starts with '- '")
+    return Step("tools", calls=valid)
 
 
 def _call(name: str, argument: str) -> Call:
     if not argument:
-        raise _Misfit("it needs an argument")
+        raise _BadArgument("it needs an argument")
     if name == "run":
         return Call("Bash", {"command": argument, "description": "Run a command as asked"})
     if name == "write":
@@ -138,17 +141,17 @@ def _number(text: str, most: float) -> float:
     try:
         number = float(text)
     except ValueError:
-        raise _Misfit(f"{text!r} is not a number") from None
+        raise _BadArgument(f"{text!r} is not a number") from None
     if not 0 <= number <= most:
-        raise _Misfit(f"a number from 0 to {most:g} is needed")
+        raise _BadArgument(f"a number from 0 to {most:g} is needed")
     return number
 
 
 def help_text(program: str) -> str:
-    """What --help prints."""
+    """Return the output of --help."""
     rows = [
-        f"  {f'{name}: {argument}'.rstrip():<20} {what}"
-        for name, (argument, what) in DIRECTIVES.items()
+        f"  {f'{name}: {argument}'.rstrip():<20} {effect}"
+        for name, (argument, effect) in DIRECTIVES.items()
     ]
     example = json.dumps(
         {"type": "user", "message": {"role": "user", "content": "say: hello\nrun: ls"}}
@@ -156,22 +159,22 @@ def help_text(program: str) -> str:
     return f"""\
 Usage: {program} -p [flags of claude] [prompt]
 
-An agent without a language model: it speaks the stream-json of claude, runs real tools, asks the
-same permissions and keeps session files of the same kind (in the hub's data directory, or below
---session-directory), and it does what the prompt's lines tell it.
+An agent without a language model. It has the stream-json protocol of claude, runs real tools, asks
+for the same permissions and writes the same kind of session files (in the hub's data directory, or
+below --session-directory). It follows the directives in the prompt.
 
-Directives, one a line, followed in order; all other lines are the prompt, which it repeats:
+Directives, one a line, in order; all other lines are text, which the agent repeats:
 {chr(10).join(rows)}
 
-With --input-format stream-json it takes one message a line on its standard input:
+With --input-format stream-json it reads one message a line from its standard input:
   {example}
-and the control_request lines interrupt, set_permission_mode, mcp_status and initialize. It obeys
+and the control_request lines interrupt, set_permission_mode, mcp_status and initialize. It supports
 --allowedTools, --disallowedTools, --permission-mode, --permission-prompt-tool (stdio, or
 mcp__SERVER__TOOL with --mcp-config), --settings (its permissions), --session-id, --resume,
 --resume-session-at, --fork-session, --max-turns, --include-partial-messages and
---replay-user-messages. It takes --model, but is always called offline; of --system-prompt and
---append-system-prompt it tells the length. All other flags are named on stderr and ignored.
+--replay-user-messages. It accepts --model, but its model is always offline. It reports only the
+length of --system-prompt and --append-system-prompt. Other flags are named on stderr and ignored.
 
-It asks before every command, also one that only reads, which claude would not ask for; and a
-command's processes end with the command, also those that it put into the background.
+Unlike claude, it asks before every command, even one that only reads. All processes of a command
+end with the command, even those in the background.
 """

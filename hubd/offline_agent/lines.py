@@ -1,6 +1,6 @@
-"""The shapes of the lines on standard output, as claude writes them. It does no I/O.
+"""The lines on standard output, in the format of claude. This module does no I/O.
 
-Keys are in claude's own order, which is why `type` is not the first of them in a result.
+Keys are in claude's order, so `type` is not the first key of a result.
 """
 
 import time
@@ -26,22 +26,22 @@ REJECTED: Final = (
 
 
 def new_id() -> str:
-    """A fresh UUID, as every line has one."""
+    """Return a new UUID for a line."""
     return str(uuid4())
 
 
 def message_id() -> str:
-    """An id as the API gives to messages."""
+    """Return a new message id in the format of the API."""
     return f"msg_{uuid4().hex[:24]}"
 
 
 def tool_use_id() -> str:
-    """An id as the API gives to tool calls."""
+    """Return a new id of a tool call in the format of the API."""
     return f"toolu_{uuid4().hex[:24]}"
 
 
 def timestamp() -> str:
-    """Now, as claude writes times: UTC with milliseconds."""
+    """Return the time in UTC with milliseconds, in claude's format."""
     now = time.time()
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
     return f"{seconds}.{int(now * 1000) % 1000:03d}Z"
@@ -50,7 +50,7 @@ def timestamp() -> str:
 def init(
     session_id: str, cwd: str, mode: str, tools: list[str], servers: list[dict[str, str]]
 ) -> Line:
-    """The first line of every turn."""
+    """Return the first line of a turn."""
     return {
         "type": "system",
         "subtype": "init",
@@ -79,13 +79,13 @@ def init(
 
 
 def system(session_id: str, subtype: str, **fields: Any) -> Line:
-    """Any other system line."""
-    known = {"session_id": session_id, "uuid": new_id()}
-    return {"type": "system", "subtype": subtype, **fields, **known}
+    """Return another system line."""
+    common = {"session_id": session_id, "uuid": new_id()}
+    return {"type": "system", "subtype": subtype, **fields, **common}
 
 
 def stream_event(session_id: str, message: str, event: Line, **more: Any) -> Line:
-    """One event of a message that is being streamed."""
+    """Return one event of a streamed message."""
     return {
         "type": "stream_event",
         "event": event,
@@ -98,7 +98,7 @@ def stream_event(session_id: str, message: str, event: Line, **more: Any) -> Lin
 
 
 def assistant(session_id: str, message: Line, parent: str | None = None, **more: Any) -> Line:
-    """One content block of the assistant, complete."""
+    """Return the line of one complete block of the assistant."""
     return {
         "type": "assistant",
         "message": message,
@@ -111,7 +111,7 @@ def assistant(session_id: str, message: Line, parent: str | None = None, **more:
 
 
 def assistant_message(identity: str, content: list[Line], usage: Line) -> Line:
-    """The message inside an assistant line: one block, and the usage as it was at the start."""
+    """Return the message of an assistant line: one block, and the usage at the start."""
     return {
         "id": identity,
         "type": "message",
@@ -126,7 +126,7 @@ def assistant_message(identity: str, content: list[Line], usage: Line) -> Line:
 
 
 def synthetic_message(text: str) -> Line:
-    """What claude puts in the assistant's mouth when the API failed."""
+    """Return the message that claude writes if the API fails."""
     return {
         "diagnostics": None,
         "id": new_id(),
@@ -159,7 +159,7 @@ def synthetic_message(text: str) -> Line:
 def user(
     session_id: str, content: str | list[Line], parent: str | None = None, **more: Any
 ) -> Line:
-    """A message in the user's name: a prompt, a tool's result, or a note about an interrupt."""
+    """Return a user line: a prompt, a tool result, or a note about an interrupt."""
     return {
         "type": "user",
         "message": {"role": "user", "content": content},
@@ -172,12 +172,12 @@ def user(
 
 
 def text_block(text: str) -> Line:
-    """A text block."""
+    """Return a text block."""
     return {"type": "text", "text": text}
 
 
 def start_usage(input_tokens: int) -> Line:
-    """The usage that message_start and the assistant lines carry."""
+    """Return the usage in message_start and in assistant lines."""
     return {
         "input_tokens": input_tokens,
         "cache_creation_input_tokens": 0,
@@ -187,7 +187,7 @@ def start_usage(input_tokens: int) -> Line:
 
 
 def broken_usage(usage: Line) -> Line:
-    """The usage of a message that was broken off, which is what it was at the start."""
+    """Return the usage of an interrupted message: the same as at its start."""
     return {
         "output_tokens_details": {"thinking_tokens": 0},
         **usage,
@@ -198,5 +198,5 @@ def broken_usage(usage: Line) -> Line:
 
 
 def count_tokens(text: str) -> int:
-    """A rough count that grows with the text, so that sums mean something."""
+    """Return an approximate number of tokens."""
     return max(1, len(text) // 4)

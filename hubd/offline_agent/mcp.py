@@ -1,4 +1,4 @@
-"""An MCP client over HTTP, as small as asking for permission needs it."""
+"""A small MCP client over HTTP, for permission prompts."""
 
 import http.client
 import json
@@ -13,60 +13,61 @@ from hubd import __version__
 from hubd.offline_agent.lines import Line
 from hubd.offline_agent.options import UsageError
 from hubd.offline_agent.pipes import Pipes
+from hubd.wire import envelope
 
 PROTOCOL: Final = "2025-11-25"
 
-# A server that does not greet within this time counts as not there.
+# Time limit of the first requests; a slower server counts as failed.
 CONNECT_SECONDS: Final = 10.0
 
-# How long an answer may be silent where the configuration says nothing, as in claude.
+# Default timeout of a response, as in claude.
 ANSWER_SECONDS: Final = 300.0
 
-# How long a broken-off request may take to notice; its thread ends with the program anyway.
+# Time to wait for the thread of a cancelled request; it ends with the program anyway.
 CLOSE_SECONDS: Final = 2.0
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 
 class McpError(Exception):
-    """The server is not there, or answered with an error."""
+    """The server did not answer, or answered with an error."""
 
 
 class McpServer:
-    """One server of the configuration. `connect` first; a failure leaves `status` at failed."""
+    """One server of the configuration. Call `connect` first; `status` is failed if it fails."""
 
     def __init__(self, name: str, config: Line) -> None:
         self.name = name
-        # pending, then connected or failed; disabled if it is of a kind that is not spoken here.
+        # pending, then connected or failed; disabled if its transport is not HTTP.
         self.status = "pending" if config.get("type") == "http" else "disabled"
         self._url = urlsplit(expand(config.get("url", "")))
         self._headers = {
             header: expand(value) for header, value in config.get("headers", {}).items()
         }
         self._seconds = config.get("timeout", ANSWER_SECONDS * 1000) / 1000
-        # Given by the server with its first answer, if it wants to know us again.
+        # The legacy session id from the first response, if the server sends one.
         self._session: str | None = None
-        # The names that a flag can have, and the server's own; known once it is connected.
+        # Tool names as flags can have them, and as the server has them; set by `connect`.
         self._tools: dict[str, str] = {}
-        # One more with every request.
+        # The number of requests so far.
         self._requests = 0
-        # While a request runs; `close` breaks it off.
+        # The connection of the running request; `close` cancels it.
         self._connection: http.client.HTTPConnection | None = None
 
     @property
     def tools(self) -> list[str]:
-        """The tools by the names that claude gives to them."""
+        """The tools, with the names that claude gives them."""
         return [f"mcp__{self.name}__{tool}" for tool in self._tools]
 
     def connect(self) -> None:
-        """Greet the server and ask what it has."""
+        """Initialize the connection and list the tools."""
         if self.status == "disabled":
             return
         try:
             client = {"name": "hubd-offline-agent", "version": __version__}
-            hello = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client}
-            self._request("initialize", hello, CONNECT_SECONDS)
-            self._post({"jsonrpc": "2.0", "method": "notifications/initialized"}, CONNECT_SECONDS)
+            params = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client}
+            self._request("initialize", params, CONNECT_SECONDS)
+            self._post(envelope.notification("notifications/initialized"), CONNECT_SECONDS)
             listed = self._request("tools/list", {}, CONNECT_SECONDS)
             names = [tool["name"] for tool in listed["tools"]]
             self._tools = {re.sub("[^a-zA-Z0-9_-]", "_", name): name for name in names}
@@ -75,10 +76,10 @@ class McpServer:
             self.status = "failed"
 
     def call(self, pipes: Pipes, tool: str, arguments: Line, tool_use_id: str) -> Line:
-        """Call a tool, and hear an interrupt meanwhile: that drops the connection.
+        """Call a tool. An interrupt closes the connection.
 
         Raises:
-            McpError: No result came.
+            McpError: There is no result.
             Interrupted: The turn was interrupted.
         """
         meta = {"claudecode/toolUseId": tool_use_id, "progressToken": self._requests + 1}
@@ -108,10 +109,10 @@ class McpServer:
         return answer[0]
 
     def close(self) -> None:
-        """Break off the request that runs, if one does."""
+        """Cancel the running request."""
         connection = self._connection
         if connection is not None and connection.sock is not None:
-            # `shutdown` wakes a thread that reads; closing alone would not.
+            # `shutdown` wakes the reading thread; `close` would not.
             try:
                 connection.sock.shutdown(2)
             except OSError:
@@ -119,7 +120,7 @@ class McpServer:
 
     def _request(self, method: str, params: Line, seconds: float) -> Line:
         self._requests += 1
-        message = {"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params}
+        message = envelope.request(self._requests, method, json.dumps(params))
         answer = self._post(message, seconds)
         if answer is None:
             raise McpError("the server sent no answer")
@@ -128,21 +129,21 @@ class McpServer:
         result: Line = answer["result"]
         return result
 
-    def _post(self, message: Line, seconds: float) -> Line | None:
-        """Send one message; returns the answer to it, if it is a request."""
+    def _post(self, message: bytes, seconds: float) -> Line | None:
+        """Send one message; return the reply if it is a request."""
         kind = http.client.HTTPSConnection if self._url.scheme == "https" else None
         connection = (kind or http.client.HTTPConnection)(self._url.netloc, timeout=seconds)
         self._connection = connection
         try:
             path = self._url.path or "/"
             target = f"{path}?{self._url.query}" if self._url.query else path
-            connection.request("POST", target, json.dumps(message), self._all_headers())
+            connection.request("POST", target, message, self._all_headers())
             response = connection.getresponse()
             if response.status >= 400:
                 raise McpError(f"HTTP {response.status}")
             self._session = response.headers.get("Mcp-Session-Id", self._session)
             if response.headers.get_content_type() == "text/event-stream":
-                return _from_events(response, message.get("id"))
+                return _from_events(response, self._requests)
             raw = response.read()
             answer: Line | None = json.loads(raw) if raw.strip() else None
             return answer
@@ -161,7 +162,7 @@ class McpServer:
 
 
 def _from_events(response: http.client.HTTPResponse, request_id: object) -> Line | None:
-    """The answer to a request in a stream of events; progress and the rest is passed over."""
+    """Return the response in a stream of events. Other messages are skipped."""
     data: list[bytes] = []
     while raw := response.readline():
         line = raw.rstrip(b"\r\n")
@@ -176,21 +177,21 @@ def _from_events(response: http.client.HTTPResponse, request_id: object) -> Line
 
 
 def expand(text: str) -> str:
-    """Replace ${NAME} and ${NAME:-default} by the environment; what is not set stays as it is."""
-    return _VARIABLE.sub(lambda found: os.environ.get(found[1], found[2] or found[0]), text)
+    """Replace ${NAME} and ${NAME:-default} with environment variables; unset ones stay."""
+    return _VARIABLE.sub(lambda match: os.environ.get(match[1], match[2] or match[0]), text)
 
 
 def servers(values: tuple[str, ...]) -> list[McpServer]:
-    """The servers of --mcp-config: each value is JSON or the name of a file.
+    """Return the servers of --mcp-config. Each value is JSON or the name of a file.
 
     Raises:
         UsageError: A value is neither.
     """
-    found: dict[str, Any] = {}
+    configs: dict[str, Any] = {}
     for value in values:
         try:
             text = value if value.lstrip().startswith("{") else Path(value).read_text()
-            found |= json.loads(text)["mcpServers"]
+            configs |= json.loads(text)["mcpServers"]
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise UsageError(f"Error: Invalid MCP configuration: {problem!r}") from None
-    return [McpServer(name, config) for name, config in found.items()]
+    return [McpServer(name, config) for name, config in configs.items()]

@@ -1,6 +1,6 @@
-"""One message of the assistant as it goes out: events while a block grows, a line when it is whole.
+"""The output of one assistant message: events while a block grows, a line when it is complete.
 
-The order is claude's: the `assistant` line of a block comes before its content_block_stop.
+As in claude, the `assistant` line of a block comes before its content_block_stop.
 """
 
 import json
@@ -15,49 +15,49 @@ from hubd.offline_agent.pipes import Pipes
 from hubd.offline_agent.result import Tally
 from hubd.offline_agent.session import Session
 
-# A text goes out in pieces of this many characters, but in no more than that many pieces.
+# Characters of one piece of a text, and the maximum number of pieces.
 PIECE: Final = 16
 MOST_PIECES: Final = 32
 
 
-class Speaker:
-    """Says messages, block by block. At most one message is open at a time."""
+class MessageWriter:
+    """Writes messages block by block. At most one message is open at a time."""
 
     def __init__(self, pipes: Pipes, session: Session, tally: Tally, partial: bool) -> None:
         self._pipes = pipes
         self._session = session
         self._tally = tally
         self._partial = partial
-        # How long to wait before each delta; changes with `slow:`.
+        # Seconds before each delta; changed by `slow:`.
         self.delay = 0.0
-        # Named on the lines that answer a prompt which came with an id.
+        # Fields of the lines that answer a prompt with an id.
         self.answering: Line = {}
-        # Whether the message that comes next has been announced.
+        # Whether the next message has been announced.
         self._requested = False
-        # Of the message that is open; None between messages.
+        # The id of the open message, and its fields; None between messages.
         self._message: str | None = None
         self._usage: Line = {}
         self._request_id = ""
         self._output_tokens = 0
-        # Of the block that grows; the kind is None between blocks.
+        # The growing block; the kind is None between blocks.
         self._index = 0
         self._kind: str | None = None
         self._parts: list[str] = []
 
     @property
     def is_open(self) -> bool:
-        """Whether a message has begun and not ended."""
+        """Whether a message is open."""
         return self._message is not None
 
     def request(self) -> None:
-        """Say that the next message is awaited, once for each."""
+        """Announce the next message once."""
         if self._partial and not self._requested:
             status = lines.system(self._session.id, "status", status="requesting")
             self._pipes.emit(status)
         self._requested = True
 
     def begin(self) -> None:
-        """Begin a message, if none is open."""
+        """Start a message if none is open."""
         if self._message is not None:
             return
         self._message = lines.message_id()
@@ -74,23 +74,23 @@ class Speaker:
         self._event(event, ttft_ms=0, **self.answering)
 
     def text(self, parts: Iterable[str]) -> None:
-        """Say a text block in these pieces."""
+        """Write a text block in these pieces."""
         self._start("text", lines.text_block(""))
         for piece in parts:
             self._delta({"type": "text_delta", "text": piece}, piece)
-        self._tally.text = self._said()
+        self._tally.text = self._block_text()
         self._stop(lines.text_block(self._tally.text))
 
     def thinking(self, text: str) -> None:
-        """Think, with a signature that depends on the thought alone."""
+        """Write a thinking block. The signature depends only on the text."""
         self._start("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-        thought = 0
+        total = 0
         for piece in pieces(text):
             tokens = lines.count_tokens(piece)
-            thought += tokens
-            known = {"estimated_tokens": thought, "estimated_tokens_delta": tokens}
+            total += tokens
+            estimate = {"estimated_tokens": total, "estimated_tokens_delta": tokens}
             if self._partial:
-                self._pipes.emit(lines.system(self._session.id, "thinking_tokens", **known))
+                self._pipes.emit(lines.system(self._session.id, "thinking_tokens", **estimate))
             self._delta({"type": "thinking_delta", "thinking": piece}, piece)
         # Rarely needed, and slow to import.
         import hashlib
@@ -100,12 +100,12 @@ class Speaker:
         self._stop({"type": "thinking", "thinking": text, "signature": signature})
 
     def tool_use(self, tool_use_id: str, call: Call) -> None:
-        """Call a tool."""
-        named = {"type": "tool_use", "id": tool_use_id, "name": call.tool}
-        self._start("tool_use", {**named, "input": {}})
+        """Write a tool call."""
+        block = {"type": "tool_use", "id": tool_use_id, "name": call.tool}
+        self._start("tool_use", {**block, "input": {}})
         for piece in pieces(json.dumps(call.input)):
             self._delta({"type": "input_json_delta", "partial_json": piece}, piece)
-        self._stop({**named, "input": call.input})
+        self._stop({**block, "input": call.input})
 
     def end(self, stop_reason: str) -> None:
         """End the message."""
@@ -119,14 +119,14 @@ class Speaker:
         self._tally.output_tokens += self._output_tokens
 
     def abandon(self, interruption: Line) -> None:
-        """Break the message off, as claude does: words that were said stay, the rest goes.
+        """End the message early, as claude does: written text stays, other blocks are dropped.
 
         Args:
-            interruption: The line that tells of it; its place is inside of the broken message.
+            interruption: The line about the interrupt, which is written inside the message.
         """
         keeps = self._kind == "text" and bool(self._parts)
         if keeps:
-            self._assistant(lines.text_block(self._said()), aborted=True)
+            self._assistant(lines.text_block(self._block_text()), aborted=True)
         self._session.append(interruption)
         self._pipes.emit(interruption)
         if self._message is None:
@@ -147,28 +147,28 @@ class Speaker:
         event = {"type": "content_block_start", "index": self._index, "content_block": block}
         self._event(event)
 
-    def _delta(self, delta: Line, said: str) -> None:
+    def _delta(self, delta: Line, piece: str) -> None:
         if self.delay:
             self._pipes.pause(self.delay)
         self._pipes.poll()
-        self._parts.append(said)
+        self._parts.append(piece)
         self._event({"type": "content_block_delta", "index": self._index, "delta": delta})
 
     def _stop(self, block: Line) -> None:
-        self._output_tokens += lines.count_tokens(self._said())
+        self._output_tokens += lines.count_tokens(self._block_text())
         self._assistant(block)
         self._event({"type": "content_block_stop", "index": self._index})
         self._kind = None
         self._index += 1
 
-    def _said(self) -> str:
+    def _block_text(self) -> str:
         return "".join(self._parts)
 
     def _assistant(self, block: Line, **more: Any) -> None:
         assert self._message is not None
         message = lines.assistant_message(self._message, [block], self._usage)
-        known = {"request_id": self._request_id, **self.answering}
-        line = lines.assistant(self._session.id, message, **known, **more)
+        fields = {"request_id": self._request_id, **self.answering}
+        line = lines.assistant(self._session.id, message, **fields, **more)
         self._session.append(line, requestId=self._request_id)
         self._pipes.emit(line)
 
@@ -179,6 +179,6 @@ class Speaker:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in the pieces that its deltas carry."""
+    """Return the pieces of a text, one for each delta."""
     size = max(PIECE, -(-len(text) // MOST_PIECES))
     return (text[start : start + size] for start in range(0, len(text), size))

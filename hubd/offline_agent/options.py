@@ -1,10 +1,10 @@
-"""The command line of the offline agent: the flags of `claude` that the hub passes."""
+"""The command line of the offline agent: the flags of `claude` that the hub uses."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-# Flags with one value, and the field that keeps it.
+# Flags with one value, and their field.
 ONE_VALUE: Final = {
     "--output-format": "output_format",
     "--input-format": "input_format",
@@ -17,11 +17,11 @@ ONE_VALUE: Final = {
     "--session-id": "session_id",
     "--max-turns": "max_turns",
     "--settings": "settings",
-    # Only the offline agent has this one: claude keeps its sessions below CLAUDE_CONFIG_DIR.
+    # Only the offline agent has this flag: claude uses CLAUDE_CONFIG_DIR.
     "--session-directory": "session_directory",
 }
 
-# Flags with as many values as follow, as in claude: they would swallow a prompt after them.
+# Flags with any number of values, as in claude; a prompt can't follow them.
 MANY_VALUES: Final = {
     "--allowedTools": "allowed_tools",
     "--allowed-tools": "allowed_tools",
@@ -46,11 +46,11 @@ SWITCHES: Final = {
 
 
 class UsageError(Exception):
-    """The command line cannot be followed; the text is for stderr, the status is 1."""
+    """The command line is invalid. The text goes to stderr, the exit status is 1."""
 
 
 class Options(NamedTuple):
-    """What the command line said."""
+    """The options of the command line."""
 
     print: bool = False
     verbose: bool = False
@@ -77,12 +77,12 @@ class Options(NamedTuple):
     disallowed_tools: tuple[str, ...] = ()
     mcp_config: tuple[str, ...] = ()
     prompt: str | None = None
-    # Flags of claude that mean nothing here; they are named on stderr.
+    # Flags that are not supported; they are named on stderr.
     unknown: tuple[str, ...] = ()
 
     @property
     def rounds(self) -> int | None:
-        """How many messages one turn may take, from --max-turns."""
+        """The maximum number of messages of one turn, from --max-turns."""
         return int(self.max_turns) if self.max_turns else None
 
 
@@ -90,9 +90,9 @@ def parse(arguments: Sequence[str]) -> Options:
     """Read a command line.
 
     Raises:
-        UsageError: A value is missing or cannot be what its flag wants.
+        UsageError: A value is missing or invalid.
     """
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     many: dict[str, list[str]] = {}
     positional: list[str] = []
     unknown: list[str] = []
@@ -106,11 +106,11 @@ def parse(arguments: Sequence[str]) -> Options:
         if not word.startswith("-") or word == "-":
             positional.append(word)
         elif word in SWITCHES:
-            found[SWITCHES[word]] = True
+            fields[SWITCHES[word]] = True
         elif name in ONE_VALUE:
             if not equals and not rest:
                 raise UsageError(f"error: option '{name}' argument missing")
-            found[ONE_VALUE[name]] = value if equals else rest.pop(0)
+            fields[ONE_VALUE[name]] = value if equals else rest.pop(0)
         elif name in MANY_VALUES:
             values = many.setdefault(MANY_VALUES[name], [])
             if equals:
@@ -118,17 +118,17 @@ def parse(arguments: Sequence[str]) -> Options:
             while not equals and rest and not rest[0].startswith("-"):
                 values.append(rest.pop(0))
         elif name in ("--resume", "-r"):
-            # Its value is optional in claude, so only a word that is no flag can be it.
+            # The value is optional in claude, so a flag can't be the value.
             takes_next = not equals and rest and not rest[0].startswith("-")
-            found["resume"] = rest.pop(0) if takes_next else value
+            fields["resume"] = rest.pop(0) if takes_next else value
         else:
             unknown.append(name)
-            # A word after it is more likely its value than the prompt, unless it is the last.
+            # The next word is probably its value, unless it is the last word.
             if not equals and len(rest) > 1 and not rest[0].startswith("-"):
                 rest.pop(0)
-    found |= {name: tuple(values) for name, values in many.items()}
+    fields |= {name: tuple(values) for name, values in many.items()}
     prompt = positional[0] if positional else None
-    options = Options(**found, prompt=prompt, unknown=tuple(unknown))
+    options = Options(**fields, prompt=prompt, unknown=tuple(unknown))
     _check(options)
     return options
 
@@ -155,7 +155,7 @@ def _check(options: Options) -> None:
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a text is a UUID as claude writes them."""
+    """Return whether a text is a UUID in claude's format."""
     try:
         return str(UUID(text)) == text.lower()
     except ValueError:

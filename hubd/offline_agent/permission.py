@@ -1,4 +1,4 @@
-"""Whether a tool may run: rules and modes. Whom to ask, and how, is in asking.py."""
+"""The rules and modes for tool calls. `approval.py` asks the questions."""
 
 import fnmatch
 import json
@@ -11,34 +11,34 @@ from hubd.offline_agent.directives import Call
 from hubd.offline_agent.lines import Line
 from hubd.offline_agent.options import Options, UsageError
 
-# What changes something; everything else may always run.
+# Tools that change files; other tools may always run.
 ASKED_FOR: Final = ("Bash", "Write")
 
 MODES: Final = ("default", "manual", "acceptEdits", "auto", "bypassPermissions", "dontAsk", "plan")
 
-# A command with one of these is more than the command it starts with.
+# Characters of a command that contains other commands.
 _COMPOUND: Final = re.compile(r"[;&|<>`\n]|\$\(")
 
 
 class Verdict(NamedTuple):
-    """Whether a call may run, and who said so, in the words of `tool_result_meta`."""
+    """The decision about a call, with the fields of `tool_result_meta`."""
 
     behavior: str
-    # What the agent is told when it may not.
+    # The reason of a denial.
     message: str = ""
     source: str = "config"
     reason_type: str | None = None
     # `non_execution_kind` of a refusal.
     kind: str = "permission-rule"
-    # The tool is not there at all, or the question failed: no denial, but an error of the call.
+    # An error of the call instead of a denial: the tool does not exist, or the question failed.
     is_failure: bool = False
-    # The whole turn ends with it.
+    # Whether the turn ends too.
     interrupts: bool = False
-    # What to run instead of what was asked for.
+    # The input that replaces the original.
     updated_input: Line | None = None
 
     def meta(self, tool_use_id: str) -> Line:
-        """The entry of `tool_result_meta` for this call."""
+        """Return the entry of `tool_result_meta` for a call."""
         allowed = self.behavior == "allow"
         decision = {"decision": "accept" if allowed else "reject", "source": self.source}
         if self.reason_type:
@@ -48,29 +48,29 @@ class Verdict(NamedTuple):
 
 
 class Permissions:
-    """The rules and the mode of one run; answers to questions may add to them."""
+    """The rules and the mode of one run. Answers to questions can change them."""
 
     def __init__(self, options: Options) -> None:
         settings = _settings(options.settings)
-        # Change with `set_permission_mode`, and with what comes along with an answer.
+        # Changed by `set_permission_mode` and by answers.
         self.mode = options.permission_mode
         self._allow = [*_rules(options.allowed_tools), *_rules(settings.get("allow", ()))]
         self._deny = [*_rules(options.disallowed_tools), *_rules(settings.get("deny", ()))]
         self._ask = _rules(settings.get("ask", ()))
 
     def hides(self, tool: str) -> bool:
-        """Whether a tool is taken away altogether."""
+        """Return whether a tool is disabled."""
         return tool in self._deny
 
     def decide(self, call: Call) -> Verdict:
-        """What the rules say: `allow`, `deny` or `ask`."""
+        """Return the decision of the rules: `allow`, `deny` or `ask`."""
         tool = call.tool
         if self.hides(tool):
             text = f"Error: No such tool available: {tool}. {tool} is disabled for this session."
             return Verdict("deny", text, is_failure=True)
         if any(_matches(rule, call) for rule in self._deny):
-            what = f" with command {call.input['command']}" if tool == "Bash" else ""
-            text = f"Permission to use {tool}{what} has been denied."
+            detail = f" with command {call.input['command']}" if tool == "Bash" else ""
+            text = f"Permission to use {tool}{detail} has been denied."
             return Verdict("deny", text, reason_type="rule")
         must_ask = any(_matches(rule, call) for rule in self._ask)
         if self.mode == "bypassPermissions" and not must_ask:
@@ -78,7 +78,7 @@ class Permissions:
         if not must_ask and any(_matches(rule, call, whole=True) for rule in self._allow):
             return Verdict("allow", reason_type="rule")
         if not must_ask and (tool not in ASKED_FOR or self._mode_allows(tool)):
-            # A Task is allowed without a reason: what its agent does is asked for by itself.
+            # A Task needs no reason, because each call of its agent is decided separately.
             return Verdict("allow", reason_type=None if tool == "Task" else "mode")
         if self.mode == "dontAsk":
             text = f"Permission to use {tool} has been denied: the mode is don't ask."
@@ -89,7 +89,7 @@ class Permissions:
         return Verdict("ask")
 
     def update(self, updates: Iterable[Line]) -> None:
-        """Take over what an answer adds, for the rest of this run."""
+        """Apply the changes of an answer, for the rest of the run."""
         for update in updates:
             if update.get("type") == "setMode" and update.get("mode") in MODES:
                 self.mode = update["mode"]
@@ -105,7 +105,7 @@ class Permissions:
 
 
 def suggestions(call: Call) -> list[Line]:
-    """What an answer could allow for good, as the question offers it."""
+    """Return the permanent rules that a question offers."""
     if call.tool == "Write":
         return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
     rule = {"toolName": call.tool, "ruleContent": call.input.get("command", "")}
@@ -115,12 +115,12 @@ def suggestions(call: Call) -> list[Line]:
 
 
 def _matches(rule: str, call: Call, *, whole: bool = False) -> bool:
-    """Whether a rule is about this call.
+    """Return whether a rule matches a call.
 
     Args:
         rule: `Tool`, `Tool(prefix:*)` or `Tool(pattern)`.
-        call: What is to run.
-        whole: The rule has to cover all that a command does, not only how it starts.
+        call: The call.
+        whole: Whether the rule must cover a compound command completely.
     """
     tool, _, rest = rule.partition("(")
     if tool != call.tool:
@@ -140,10 +140,10 @@ def _matches(rule: str, call: Call, *, whole: bool = False) -> bool:
 
 
 def _rules(values: Iterable[str]) -> list[str]:
-    """The rules of a flag: several in one value are separated by commas or spaces.
+    """Return the rules of a flag. Commas or spaces separate rules in one value.
 
-    Inside of parentheses those belong to the rule. A parenthesis that is never closed takes the
-    rest along, so that a rule which was written badly never allows more than it says.
+    Inside parentheses they belong to the rule. An unclosed parenthesis includes the rest of the
+    value, so that an invalid rule never allows too much.
     """
     rules: list[str] = []
     for value in values:
@@ -160,7 +160,7 @@ def _rules(values: Iterable[str]) -> list[str]:
 
 
 def _settings(value: str) -> dict[str, list[str]]:
-    """The permissions in --settings, which is JSON or the name of a file."""
+    """Return the permissions in --settings, which is JSON or the name of a file."""
     if not value:
         return {}
     try:

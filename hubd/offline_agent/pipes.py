@@ -1,7 +1,7 @@
-"""Standard input, standard output and signals: the one place where the offline agent waits.
+"""Standard input, standard output and signals: the only place where the offline agent waits.
 
-One thread, one `select`. Everything that takes time (a pause, a running tool, a question) goes
-through `Pipes.wait`, so that an interrupt is heard wherever the agent is.
+One thread, one `select`. Pauses, running tools and questions all wait in `Pipes.wait`, so that an
+interrupt always takes effect.
 """
 
 import json
@@ -19,21 +19,21 @@ from hubd.offline_agent.lines import Line
 
 READ_BYTES: Final = 65536
 
-# A killed tool is gone at once. Only what has left its group on purpose keeps its output open.
+# Time to read the rest of a killed tool's output. A process outside its group may keep it open.
 END_SECONDS: Final = 1.0
-# More than a pipe can hold: whoever says more than that is not gone.
-LONGEST_END: Final = 2 * 1024 * 1024
+# Bytes; more than a pipe holds, so a process that writes more still runs.
+MOST_REST: Final = 2 * 1024 * 1024
 
-# Exit status of a program that SIGTERM ended, as the shell counts.
+# The exit status after SIGTERM, as in a shell.
 TERMINATED: Final = 143
 
 
 class Interrupted(Exception):
-    """The turn that runs has to end now."""
+    """The running turn must end now."""
 
 
-class Leave(Exception):
-    """The program has to end now, with this status and without a result."""
+class Exit(Exception):
+    """The program must end now, with this status and without a result."""
 
     def __init__(self, status: int, message: str = "") -> None:
         super().__init__(message)
@@ -41,84 +41,84 @@ class Leave(Exception):
 
 
 class Pipes:
-    """The lines in and out, and who has to be ended when the agent is."""
+    """The input and output lines, and the tools that end with the agent."""
 
     def __init__(self, output_format: str, reads_input: bool) -> None:
         self._output_format = output_format
-        # Becomes false at the end of the input.
+        # Whether the input is open.
         self.open = reads_input
-        # What came of a line that is not complete yet.
+        # The start of an incomplete line.
         self._partial = b""
-        # Messages of the user that no turn has taken yet.
+        # Messages of the user for the next turns.
         self.prompts: deque[Line] = deque()
-        # Answers to our questions, by request id, until they are taken.
+        # Answers to questions, by request id.
         self.answers: dict[str, Line] = {}
-        # The question that waits for an answer, if any; an interrupt withdraws it.
+        # The id of the open question; an interrupt withdraws it.
         self.question: str | None = None
-        # True while a turn runs; only then an interrupt means something.
+        # Whether a turn runs. Otherwise an interrupt has no effect.
         self.in_turn = False
-        # Set by an interrupt, taken by the next `wait`.
+        # Set by an interrupt, reset by the next `wait`.
         self._interrupt = False
-        # Set by SIGINT: the turn ends, and the program after it.
+        # Set by SIGINT: the turn ends, then the program.
         self.leaving = False
-        # The process groups of the tools that run, each with the end of its output.
+        # The process groups of running tools, with the descriptors of their output.
         self._tools: dict[int, int] = {}
-        # While a tool is being started SIGTERM waits: its group is not known yet.
+        # While a tool starts, SIGTERM is delayed, because the group is unknown.
         self._starting = False
         self._terminate = False
-        # Who answers the control requests that are not interrupts: (fields, error).
+        # Answers other control requests with fields or an error.
         self.control: Callable[[Line], tuple[Line, str | None]] = lambda _: ({}, "not ready")
-        # A signal writes a byte here, so that `select` returns.
+        # A signal writes a byte to this pipe, so that `select` returns.
         self._woken, wake = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, self._on_sigint)
         signal.signal(signal.SIGTERM, self._on_sigterm)
-        # Only so that the end of a tool wakes `select`: an ignored signal would not.
+        # A handler, because an ignored SIGCHLD would not wake `select`.
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def emit(self, line: Line) -> None:
-        """Write one line, now; in the text and json formats only a result is written."""
+        """Write one line. In the text and json formats, only a result is written."""
         if self._output_format != "stream-json" and line["type"] != "result":
             return
         if self._output_format == "text":
-            said = line.get("result") or "\n".join(line.get("errors", ()))
-            self.write(said.encode(errors="replace"))
+            text = line.get("result") or "\n".join(line.get("errors", ()))
+            self.write(text.encode(errors="replace"))
         else:
             self.write(_encode(line))
 
     def write(self, raw: bytes) -> None:
-        """Write a raw line. When nobody reads any more, the program ends."""
+        """Write a raw line. Exit if the output is closed."""
         raw += b"\n"
         try:
             while raw:
                 raw = raw[os.write(1, raw) :]
         except BrokenPipeError:
-            self._leave(1)
+            self._exit(1)
 
     def poll(self) -> None:
-        """Take in what has arrived, without waiting."""
+        """Read the available input without waiting."""
         self.wait(0.0)
 
     def pause(self, seconds: float) -> None:
-        """Let time pass, and take in what arrives meanwhile."""
+        """Wait for this time, and read input meanwhile."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.wait(left)
 
     def wait(self, seconds: float | None, descriptors: Iterable[int] = ()) -> set[int]:
-        """Wait for anything at all to happen, at most this long.
+        """Wait until input, a signal or a descriptor is ready.
 
         Args:
-            seconds: The longest wait; None for as long as it takes.
-            descriptors: Files that end the wait too when they can be read.
+            seconds: The maximum time; None for no limit.
+            descriptors: More descriptors to wait for.
 
         Returns:
-            Which of the descriptors can be read.
+            The descriptors that are ready.
 
         Raises:
-            Interrupted: An interrupt came for the turn that runs.
+            Interrupted: The running turn was interrupted.
         """
         watched = {self._woken, *descriptors}
         if self.open:
@@ -160,12 +160,12 @@ class Pipes:
                 self.answers[response["request_id"]] = response
         except (ValueError, KeyError, TypeError) as problem:
             name = type(problem).__name__
-            raise Leave(
+            raise Exit(
                 1, f"Error parsing streaming input line ({len(raw)} chars): {name}"
             ) from None
 
     def _take_prompt(self, line: Line) -> None:
-        line["message"]["content"]  # a message without content is an error here, not later
+        line["message"]["content"]  # Fails here if the message has no content.
         self.prompts.append(line)
         if "uuid" in line:
             self.emit(lifecycle(line, "queued"))
@@ -190,17 +190,17 @@ class Pipes:
     def _on_sigterm(self, *_: object) -> None:
         self._terminate = True
         if not self._starting:
-            self._leave(TERMINATED)
+            self._exit(TERMINATED)
 
-    def _leave(self, status: int) -> NoReturn:
+    def _exit(self, status: int) -> NoReturn:
         self.end_tools()
         os._exit(status)
 
     def start_tool(self, start: Callable[[], tuple[int, int]]) -> None:
-        """Start a process that leads a group of its own.
+        """Start a process in a new process group.
 
         Args:
-            start: Starts it, and returns its id and the descriptor that its output comes from.
+            start: Starts the process; returns its id and the descriptor of its output.
         """
         self._starting = True
         try:
@@ -209,49 +209,49 @@ class Pipes:
         finally:
             self._starting = False
             if self._terminate:
-                self._leave(TERMINATED)
+                self._exit(TERMINATED)
 
     def end_tool(self, group: int) -> bytes:
-        """End a process and all that is in its group; returns what they still had said.
+        """Kill a process group. Return the rest of its output.
 
-        The end of the output tells that they are gone: nobody is left who could write.
+        The output ends when the last process of the group has ended.
         """
         with suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
         return _read_to_end(self._tools.pop(group))
 
     def end_tools(self) -> None:
-        """End every tool that runs."""
+        """End all running tools."""
         for group in list(self._tools):
             self.end_tool(group)
 
 
 def lifecycle(prompt: Line, state: str) -> Line:
-    """What became of a message that came with an id of its own."""
+    """Return the line about the state of a message with an id."""
     return {"type": "command_lifecycle", "command_uuid": prompt["uuid"], "state": state}
 
 
 def note(text: str) -> None:
-    """Say something on standard error."""
+    """Write a line to standard error."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 def _read_to_end(descriptor: int) -> bytes:
-    said = b""
+    output = b""
     end = time.monotonic() + END_SECONDS
-    while (left := end - time.monotonic()) > 0 and len(said) < LONGEST_END:
+    while (left := end - time.monotonic()) > 0 and len(output) < MOST_REST:
         if select.select([descriptor], (), (), left)[0]:
             piece = os.read(descriptor, READ_BYTES)
             if not piece:
                 break
-            said += piece
-    return said
+            output += piece
+    return output
 
 
 def _encode(line: Line) -> bytes:
     try:
         return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
-        # Half a surrogate pair can come in as an escape, and can go out only as one.
+        # A single surrogate can be written only as an escape.
         return json.dumps(line, separators=(",", ":")).encode()

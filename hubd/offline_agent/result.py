@@ -1,4 +1,4 @@
-"""The result line: what one turn came to, in the shape of claude's. It does no I/O."""
+"""The result line of a turn, in the format of claude. This module does no I/O."""
 
 from typing import Any, Final
 
@@ -9,26 +9,26 @@ MOST_OUTPUT: Final = 128_000
 
 
 class Tally:
-    """What a turn adds up until its result."""
+    """The counts of a turn."""
 
     def __init__(self) -> None:
-        # Grow with every message that was streamed to its end.
+        # Tokens of all complete messages.
         self.input_tokens = 0
         self.output_tokens = 0
-        # The prompt, and one more with every line in the user's name.
+        # The prompt and all user lines.
         self.num_turns = 1
-        # Grows with every call that was not permitted.
+        # The denied calls.
         self.denials: list[Line] = []
-        # The last message's reason to stop; None while none has ended.
+        # The stop reason of the last complete message.
         self.stop_reason: str | None = None
-        # What the last message said.
+        # The text of the last message.
         self.text = ""
-        # Counts the subagents.
+        # The number of subagents.
         self.subagents = 0
 
 
 def success(tally: Tally, **frame: Any) -> Line:
-    """The turn came to its end."""
+    """Return the result of a complete turn."""
     ending = {
         "is_error": False,
         "num_turns": tally.num_turns,
@@ -40,7 +40,7 @@ def success(tally: Tally, **frame: Any) -> Line:
 
 
 def api_error(tally: Tally, text: str, **frame: Any) -> Line:
-    """The API answered with an error: not an `error_…` subtype, but `is_error`."""
+    """Return the result after an error of the API: `is_error`, without an `error_…` subtype."""
     tally.stop_reason = "stop_sequence"
     ending = {
         "is_error": True,
@@ -54,7 +54,7 @@ def api_error(tally: Tally, text: str, **frame: Any) -> Line:
 
 
 def failure(tally: Tally, subtype: str, reason: str, error: str, **frame: Any) -> Line:
-    """The turn did not come to its end."""
+    """Return the result of an incomplete turn."""
     ending = {
         "is_error": True,
         "num_turns": tally.num_turns,
@@ -65,7 +65,7 @@ def failure(tally: Tally, subtype: str, reason: str, error: str, **frame: Any) -
 
 
 def no_session(session_id: str, error: str) -> Line:
-    """There is nothing to resume: the only line, and a plainer one than the others."""
+    """Return the only line of a run that can't resume its session; it has fewer fields."""
     return {
         "type": "result",
         "subtype": "error_during_execution",
@@ -86,7 +86,7 @@ def no_session(session_id: str, error: str) -> Line:
 
 
 def diagnostic(stop_reason: str | None) -> str:
-    """What claude writes into `errors` when it was interrupted."""
+    """Return the text that claude writes into `errors` after an interrupt."""
     reason = stop_reason or "null"
     return f"[ede_diagnostic] result_type=user last_content_type=n/a stop_reason={reason}"
 

@@ -1,8 +1,8 @@
-"""The conversation as a file of the same kind as claude's own, in the hub's data directory.
+"""The session file, in the format of claude, in the hub's data directory.
 
-One JSON object a line; each entry names the one before it. So `--resume`, `--fork-session` and
-`--resume-session-at` work. Below the directory, files are named as claude names them below
-CLAUDE_CONFIG_DIR: claude can read them there.
+One JSON object a line; each entry names its parent. `--resume`, `--fork-session` and
+`--resume-session-at` read it. Files have the same names as below CLAUDE_CONFIG_DIR, so claude can
+read them.
 """
 
 import json
@@ -18,41 +18,41 @@ from hubd.wire.paths import Paths
 
 
 class SessionError(Exception):
-    """There is no such conversation, or no such message in it."""
+    """The conversation or the message does not exist."""
 
 
 class Session:
-    """One conversation. Nothing is written before the first message."""
+    """One conversation. Its file is written with the first message."""
 
     def __init__(self, session_id: str, path: Path, cwd: str, chain: list[Line]) -> None:
         self.id = session_id
         self._path = path
         self._cwd = cwd
-        # The entries from the first to the newest; grows with every message.
+        # All entries, the oldest first.
         self._chain = chain
-        # The entries that the file lacks: all of a fork, until its first message.
+        # Entries that are not in the file yet: all of a fork, until its first message.
         self._unwritten: list[Line] = []
 
     @property
     def history(self) -> int:
-        """How many messages the conversation has, as an API would count them."""
+        """The number of messages, as an API would count them."""
         roles = [entry["type"] for entry in self._chain if entry["type"] in ("user", "assistant")]
         return sum(role != before for role, before in zip(roles, ["", *roles], strict=False))
 
     @property
     def size(self) -> int:
-        """How many characters the messages have, to count tokens by."""
+        """The number of characters of all messages."""
         return sum(len(str(entry.get("message", ""))) for entry in self._chain)
 
     def fork(self, session_id: str, path: Path) -> "Session":
-        """A new conversation that starts as a copy of this one."""
+        """Return a new conversation that starts as a copy of this one."""
         copy = [{**entry, "sessionId": session_id} for entry in self._chain]
         forked = Session(session_id, path, self._cwd, copy)
         forked._unwritten = list(copy)
         return forked
 
     def append(self, line: Line, **more: Any) -> None:
-        """Keep a line of the output (or a prompt of the same shape) as the newest entry."""
+        """Add a line of the output, or a prompt in the same format."""
         entry = {
             "parentUuid": self._chain[-1]["uuid"] if self._chain else None,
             "isSidechain": False,
@@ -72,13 +72,13 @@ class Session:
         try:
             self._write("".join(f"{json.dumps(each)}\n" for each in self._unwritten))
         except OSError as error:
-            # The conversation goes on; the next message tries again.
-            note(f"offline agent: {self._path} cannot be written: {error.strerror}")
+            # The conversation continues, and the next message retries.
+            note(f"offline agent: {self._path} can't be written: {error.strerror}")
             return
         self._unwritten.clear()
 
     def _write(self, text: str) -> None:
-        """Append all of a text or nothing of it."""
+        """Append a text completely, or not at all."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123  only os.open takes a mode
@@ -93,7 +93,7 @@ class Session:
 
 
 def new(directory: Path, session_id: str, cwd: Path) -> Session:
-    """Return a conversation that has not begun.
+    """Return a new conversation.
 
     Raises:
         SessionError: The id is taken.
@@ -104,16 +104,16 @@ def new(directory: Path, session_id: str, cwd: Path) -> Session:
 
 
 def resume(directory: Path, session_id: str, cwd: Path, at: str = "") -> Session:
-    """Continue a conversation, wherever it was begun.
+    """Continue a conversation of any working directory.
 
     Args:
         directory: The directory of all conversations.
-        session_id: Which one.
-        cwd: Where the agent works; only the new entries carry it.
-        at: The id of a message; what came after it is left out.
+        session_id: The id of the conversation.
+        cwd: The working directory of new entries.
+        at: The id of the last message to keep; by default all.
 
     Raises:
-        SessionError: There is no such conversation, or no such message in it.
+        SessionError: The conversation or the message does not exist.
     """
     path = _find(directory, session_id, cwd)
     if path is None:
@@ -128,18 +128,18 @@ def resume(directory: Path, session_id: str, cwd: Path, at: str = "") -> Session
     entry: Line | None = entries.pop(leaf)
     while entry is not None:
         chain.append(entry)
-        # Taken out, so that entries which name each other in a circle end too.
+        # Removed, so that a cycle of entries ends.
         entry = entries.pop(entry.get("parentUuid") or "", None)
     return Session(session_id, path, str(cwd), chain[::-1])
 
 
 def path_of(directory: Path, session_id: str, cwd: Path) -> Path:
-    """Return the file of a conversation that was begun in a working directory."""
+    """Return the file of a conversation of a working directory."""
     return directory / "projects" / name_of(str(cwd)) / f"{session_id}.jsonl"
 
 
 def default_directory() -> Path:
-    """Return the directory of all conversations if the command line names none."""
+    """Return the default directory of all conversations."""
     return Path(Paths().data, SESSIONS_DIRECTORY)
 
 
@@ -151,7 +151,7 @@ def _find(directory: Path, session_id: str, cwd: Path) -> Path | None:
 
 
 def _read(path: Path) -> dict[str, Line]:
-    """The entries of a file by id, without claude's bookkeeping and without what is damaged."""
+    """Return the entries of a file by id. Damaged and other lines are skipped."""
     entries: dict[str, Line] = {}
     for raw in path.read_bytes().splitlines():
         try:

@@ -1,4 +1,4 @@
-"""A subagent of the offline agent: it uses one tool, or says one thing, under a Task call."""
+"""A subagent of the offline agent: it calls one tool, or writes one text, for a Task call."""
 
 import time
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from hubd.offline_agent.lines import Line
 from hubd.offline_agent.pipes import Pipes
 from hubd.offline_agent.tools import Outcome
 
-# Uses a tool for the subagent: (call, its id) -> (outcome, the entry of tool_result_meta).
+# Calls a tool for the subagent: (call, its id) -> (outcome, entry of tool_result_meta).
 UseTool = Callable[[Call, str], tuple[Outcome, Line | None]]
 
 
 class Subagent:
-    """One Task call. It has no stream events: claude shows only whole messages of subagents."""
+    """One Task call. As in claude, a subagent has no stream events, only complete messages."""
 
     def __init__(self, pipes: Pipes, session_id: str, call: Call, tool_use_id: str) -> None:
         self._pipes = pipes
@@ -25,18 +25,18 @@ class Subagent:
         self._id = f"a{uuid4().hex[:16]}"
         kind = str(call.input["subagent_type"])
         description = str(call.input["description"])
-        self._known = {"subagent_type": kind, "task_description": description}
+        self._task_fields = {"subagent_type": kind, "task_description": description}
         self._started = time.monotonic()
-        # How many tools it has used.
+        # The number of tool calls.
         self._uses = 0
 
     def run(self, use_tool: UseTool) -> Outcome:
-        """Do what the prompt says and hand the report back.
+        """Follow the prompt. Return the report.
 
         Raises:
             Interrupted: The turn was interrupted.
         """
-        description = self._known["task_description"]
+        description = self._task_fields["task_description"]
         task = {"tool_use_id": self._tool_use_id, "description": description}
         self._system("task_started", **task, task_type="local_agent", prompt=self._prompt)
         self._user([lines.text_block(self._prompt)])
@@ -50,7 +50,7 @@ class Subagent:
             "status": "completed",
             "prompt": self._prompt,
             "agentId": self._id,
-            "agentType": self._known["subagent_type"],
+            "agentType": self._task_fields["subagent_type"],
             "content": content,
             "totalDurationMs": usage["duration_ms"],
             "totalTokens": usage["total_tokens"],
@@ -60,7 +60,7 @@ class Subagent:
 
     def _work(self, use_tool: UseTool) -> str:
         call = read_call(self._prompt)
-        # One level is enough to show what a subagent looks like.
+        # A subagent does not start subagents.
         if call is None or call.tool == "Task":
             answer = f"offline subagent: you said: {self._prompt}"
             self._assistant(lines.text_block(answer))
@@ -88,12 +88,12 @@ class Subagent:
     def _assistant(self, block: Line) -> None:
         usage = lines.start_usage(lines.count_tokens(self._prompt))
         message = lines.assistant_message(lines.message_id(), [block], usage)
-        known = {"agent_id": self._id, **self._known}
-        self._pipes.emit(lines.assistant(self._session_id, message, self._tool_use_id, **known))
+        fields = {"agent_id": self._id, **self._task_fields}
+        self._pipes.emit(lines.assistant(self._session_id, message, self._tool_use_id, **fields))
 
     def _user(self, content: list[Line], **more: object) -> None:
-        known = {"agent_id": self._id, **more, **self._known}
-        self._pipes.emit(lines.user(self._session_id, content, self._tool_use_id, **known))
+        fields = {"agent_id": self._id, **more, **self._task_fields}
+        self._pipes.emit(lines.user(self._session_id, content, self._tool_use_id, **fields))
 
     def _usage(self) -> Line:
         duration = int((time.monotonic() - self._started) * 1000)

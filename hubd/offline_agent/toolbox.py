@@ -1,9 +1,9 @@
-"""The tool calls of one message: asked for one by one, run side by side, reported out of order."""
+"""The tool calls of one message: approved one by one, run in parallel, reported out of order."""
 
 from pathlib import Path
 
 from hubd.offline_agent import lines
-from hubd.offline_agent.asking import Asker
+from hubd.offline_agent.approval import Approver
 from hubd.offline_agent.directives import Call
 from hubd.offline_agent.lines import REJECTED, Line
 from hubd.offline_agent.permission import Verdict
@@ -15,28 +15,28 @@ from hubd.offline_agent.tools import Outcome, run_at_once, run_commands
 
 
 class Toolbox:
-    """Uses tools for one turn."""
+    """The tools of one turn."""
 
     def __init__(
-        self, pipes: Pipes, session: Session, asker: Asker, tally: Tally, cwd: Path
+        self, pipes: Pipes, session: Session, approver: Approver, tally: Tally, cwd: Path
     ) -> None:
         self._pipes = pipes
         self._session = session
-        self._asker = asker
+        self._approver = approver
         self._tally = tally
         self._cwd = cwd
-        # The calls that have no result yet; an interrupt finds them here.
+        # The calls without a result.
         self._open: dict[str, Call] = {}
 
     def use(self, calls: list[tuple[str, Call]]) -> list[Outcome]:
-        """Use tools and report each result; returns them in the order of the calls.
+        """Run calls and report their results. Return the results in the order of the calls.
 
-        The last call is reported first: claude reports them as they end, and whoever counts on
-        their order should find out here.
+        The last call is reported first. claude reports calls as they end, so clients must not
+        depend on the order.
 
         Raises:
-            Interrupted: The turn was interrupted, or an answer to a question ends it.
-            Leave: The tool that should be asked is not there.
+            Interrupted: The turn was interrupted, by a request or by an answer.
+            Exit: The tool for permission prompts does not exist.
         """
         self._open = dict(calls)
         outcomes: dict[str, Outcome] = {}
@@ -47,14 +47,14 @@ class Toolbox:
                 allowed.append((key, _updated(call, verdict), verdict))
             else:
                 outcomes[key] = self._refuse(key, call, verdict)
-        given = self._run([(key, call) for key, call, _ in allowed])
+        results = self._run([(key, call) for key, call, _ in allowed])
         for key, call, verdict in reversed(allowed):
-            outcomes[key] = given[key]
-            self._report(key, call, given[key], verdict.meta(key))
+            outcomes[key] = results[key]
+            self._report(key, call, results[key], verdict.meta(key))
         return [outcomes[key] for key, _ in calls]
 
     def reject_open_calls(self) -> bool:
-        """Report the calls that an interrupt left open; returns whether there were any."""
+        """Report the open calls as rejected. Return whether there were any."""
         rejected = list(self._open.items())
         for key, call in rejected:
             outcome = Outcome(REJECTED, True, "User rejected tool use")
@@ -64,7 +64,7 @@ class Toolbox:
 
     def _ask(self, key: str, call: Call) -> Verdict:
         try:
-            verdict = self._asker.verdict(call, key)
+            verdict = self._approver.verdict(call, key)
         except Interrupted:
             self._deny(key, call)
             raise
@@ -83,8 +83,8 @@ class Toolbox:
         self._deny(key, call)
         if verdict.source == "config" and verdict.reason_type != "other":
             reason = {"decision_reason_type": verdict.reason_type} if verdict.reason_type else {}
-            what = {"tool_name": call.tool, "tool_use_id": key, **reason}
-            denied = {**what, "message": verdict.message}
+            fields = {"tool_name": call.tool, "tool_use_id": key, **reason}
+            denied = {**fields, "message": verdict.message}
             self._pipes.emit(lines.system(self._session.id, "permission_denied", **denied))
         self._report(key, call, outcome, verdict.meta(key))
         return outcome
@@ -96,8 +96,8 @@ class Toolbox:
     def _run(self, calls: list[tuple[str, Call]]) -> dict[str, Outcome]:
         keys = [key for key, call in calls if call.tool == "Bash"]
         commands = [str(call.input.get("command", "")) for _, call in calls if call.tool == "Bash"]
-        given = run_commands(self._pipes, commands, self._cwd)
-        outcomes = dict(zip(keys, given, strict=True))
+        results = run_commands(self._pipes, commands, self._cwd)
+        outcomes = dict(zip(keys, results, strict=True))
         for key, call in calls:
             if call.tool == "Task":
                 self._tally.subagents += 1
@@ -108,7 +108,7 @@ class Toolbox:
         return outcomes
 
     def _use_inside(self, call: Call, key: str) -> tuple[Outcome, Line | None]:
-        """A tool for a subagent: the same permissions, but the report is the subagent's."""
+        """Run a call of a subagent, with the same permissions. The subagent reports it."""
         verdict = self._ask(key, call)
         if verdict.behavior != "allow":
             if not verdict.is_failure:
@@ -118,7 +118,7 @@ class Toolbox:
         return self._run([(key, _updated(call, verdict))])[key], verdict.meta(key)
 
     def _report(self, key: str, call: Call, outcome: Outcome, meta: Line | None) -> None:
-        """The line of a result: `tool_result_meta` is missing where nobody decided anything."""
+        """Write the line of a result. Without a decision there is no `tool_result_meta`."""
         self._open.pop(key, None)
         self._tally.num_turns += 1
         block = outcome.block(key, call.tool)
@@ -131,5 +131,5 @@ class Toolbox:
 
 
 def _updated(call: Call, verdict: Verdict) -> Call:
-    """The call as it was permitted, which may be another than was asked for."""
+    """Return the call with the input that was approved."""
     return call if verdict.updated_input is None else Call(call.tool, verdict.updated_input)

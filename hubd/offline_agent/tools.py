@@ -1,4 +1,4 @@
-"""The tools of the offline agent, which really do what they say; and what they tell about it."""
+"""The tools of the offline agent, and their results."""
 
 import os
 import time
@@ -9,17 +9,17 @@ from hubd.offline_agent.directives import Call
 from hubd.offline_agent.lines import Line
 from hubd.offline_agent.pipes import READ_BYTES, Pipes
 
-# The default time limit of claude's Bash tool; BASH_DEFAULT_TIMEOUT_MS changes it, as there.
+# The default timeout of claude's Bash tool; BASH_DEFAULT_TIMEOUT_MS overrides it.
 BASH_SECONDS: Final = 120.0
 
-# More than this of a command's output is dropped: it is all kept in memory.
+# Bytes of a command's output that are kept, in memory; the rest is dropped.
 MOST_OUTPUT: Final = 1_000_000
 
 CURRENT: Final = "(file state is current in your context — no need to Read it back)"
 
 
 class Outcome(NamedTuple):
-    """What a tool gave: for the model, and in more detail for the program around it."""
+    """The result of a tool: content for the model, and details for clients."""
 
     content: str | list[Line]
     is_error: bool
@@ -27,45 +27,45 @@ class Outcome(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The words of it."""
+        """The text of the content."""
         if isinstance(self.content, str):
             return self.content
         return " ".join(block["text"] for block in self.content)
 
     @staticmethod
     def failed(text: str) -> "Outcome":
-        """The tool did not work."""
+        """Return the result of a failed tool."""
         return Outcome(text, True, f"Error: {text}")
 
     def block(self, tool_use_id: str, tool: str) -> Line:
-        """The tool_result block, with claude's habits: only some tools say that all went well."""
+        """Return the tool_result block. As in claude, only Bash has `is_error: false`."""
         if self.is_error:
             rest = {"content": self.content, "is_error": True, "tool_use_id": tool_use_id}
             return {"type": "tool_result", **rest}
-        said = {"is_error": False} if tool == "Bash" else {}
+        status = {"is_error": False} if tool == "Bash" else {}
         block = {"tool_use_id": tool_use_id, "type": "tool_result", "content": self.content}
-        return {**block, **said}
+        return {**block, **status}
 
 
 class RunningCommand:
-    """A command that runs in a process group of its own, so that all of it can be ended."""
+    """A command in a new process group, so that all its processes can be ended."""
 
     def __init__(self, pipes: Pipes, command: str, cwd: Path) -> None:
         self._pipes = pipes
-        # Grows while the command runs, up to a limit.
+        # The output so far, up to the limit.
         self._output = b""
-        # Becomes true when its group has been ended: the id may then belong to somebody else.
+        # Whether the group has ended; its id may then belong to another group.
         self._stopped = False
-        # Becomes true when everybody has closed the output.
+        # Whether the output is closed.
         self.silent = False
-        # Becomes true when output had to be dropped.
+        # Whether output was dropped.
         self._dropped = False
         self._limit = float(os.environ.get("BASH_DEFAULT_TIMEOUT_MS", BASH_SECONDS * 1000)) / 1000
         self._deadline = time.monotonic() + self._limit
         pipes.start_tool(lambda: self._start(command, cwd))
 
     def _start(self, command: str, cwd: Path) -> tuple[int, int]:
-        # Not needed by most turns, and it takes longer to import than the rest of this package.
+        # Most turns don't need it, and it takes longer to import than this package.
         import subprocess
 
         self._process = subprocess.Popen(
@@ -87,22 +87,22 @@ class RunningCommand:
 
     @property
     def seconds_left(self) -> float:
-        """Until the time limit; 0 when it has passed."""
+        """The seconds until the timeout; 0 after it."""
         return max(0.0, self._deadline - time.monotonic())
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended by itself, or has to be ended because its time is over."""
+        """Whether the command has ended, or its timeout has passed."""
         return self._process.poll() is not None or self.seconds_left == 0.0
 
     def read(self) -> None:
-        """Take in what it has said since; there must be something, or the end of it."""
+        """Read output. The descriptor must be ready."""
         piece = os.read(self.descriptor, READ_BYTES)
         self.silent = not piece
         self._keep(piece)
 
     def stop(self) -> None:
-        """End it and all that it has started, also what it left in the background."""
+        """End all processes of the command, including background processes."""
         if self._stopped:
             return
         self._stopped = True
@@ -112,7 +112,7 @@ class RunningCommand:
         self._process.stdout.close()
 
     def finish(self) -> Outcome:
-        """What it came to; if it still runs, its time is over."""
+        """Return the result. A command that still runs has timed out."""
         overdue = self._process.poll() is None
         self.stop()
         text = self._output.decode(errors="replace").rstrip("\n")
@@ -120,7 +120,7 @@ class RunningCommand:
             text += f"\n… cut after {MOST_OUTPUT} bytes"
         if overdue:
             return Outcome.failed(f"Command timed out after {self._limit:g}s\n{text}".rstrip("\n"))
-        # A negative status is a signal's number; a shell shows 128 more than that.
+        # A negative status is the number of a signal; a shell adds 128.
         status = self._process.returncode
         status = 128 - status if status < 0 else status
         if status:
@@ -131,7 +131,7 @@ class RunningCommand:
 
 
 def run_commands(pipes: Pipes, commands: list[str], cwd: Path) -> list[Outcome]:
-    """Run commands side by side to their ends; an interrupt ends them all.
+    """Run commands in parallel. An interrupt ends all of them.
 
     Raises:
         Interrupted: The turn was interrupted.
@@ -145,10 +145,10 @@ def run_commands(pipes: Pipes, commands: list[str], cwd: Path) -> list[Outcome]:
             except (OSError, ValueError) as problem:
                 outcomes[index] = Outcome.failed(f"The command could not be started: {problem}")
         while waiting := [each for each in running.values() if not each.has_ended]:
-            speaking = {each.descriptor: each for each in waiting if not each.silent}
+            readable = {each.descriptor: each for each in waiting if not each.silent}
             left = min(each.seconds_left for each in waiting)
-            for descriptor in pipes.wait(left, speaking):
-                speaking[descriptor].read()
+            for descriptor in pipes.wait(left, readable):
+                readable[descriptor].read()
         outcomes |= {index: each.finish() for index, each in running.items()}
         return [outcomes[index] for index in range(len(commands))]
     finally:
@@ -157,7 +157,7 @@ def run_commands(pipes: Pipes, commands: list[str], cwd: Path) -> list[Outcome]:
 
 
 def run_at_once(call: Call, cwd: Path) -> Outcome:
-    """Use a tool that takes no time: Write, Read or Big."""
+    """Run a tool that needs no process: Write, Read or Big."""
     if call.tool == "Big":
         size = call.input["bytes"]
         return Outcome("0123456789abcdef" * (size // 16) + "x" * (size % 16), False, {"size": size})
@@ -189,7 +189,7 @@ def _write(path: Path, content: str) -> Outcome:
 
 
 def _patch(before: str, after: str) -> Line:
-    """The whole file as one change, which is what writing it is."""
+    """Return a patch that replaces the whole file."""
     old, new = before.splitlines(), after.splitlines()
     return {
         "oldStart": 1,

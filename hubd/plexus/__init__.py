@@ -1,1 +1,1 @@
-"""The tree of activations: who exists, what they can do, how a call runs."""
+"""The tree of activations: its nodes, their schemas, and the calls of their methods."""

@@ -1,12 +1,12 @@
-"""Activations to schemas, and the hashes over them. Pure: looks at classes, calls nothing."""
+"""The schemas of activations, with their hashes. Pure functions."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from hubd.activation.base import Activation
 from hubd.activation.method import Method, Resolver
-from hubd.wire.schema import HandleSchema, MethodSchema, PluginSchema, content_hash
+from hubd.wire.schema import Annotations, HandleSchema, MethodSchema, PluginSchema, content_hash
 
 
 def plugin_schema(
@@ -15,15 +15,15 @@ def plugin_schema(
     plugin_id: UUID,
     children: Mapping[str, PluginSchema],
 ) -> PluginSchema:
-    """The shallow schema of one namespace."""
-    described = [method_schema(entry, activation, path) for entry in activation.methods.values()]
+    """Return the schema of a namespace, with summaries of its children."""
+    methods = [method_schema(entry, activation, path) for entry in activation.methods.values()]
     handles = [handle_schema(entry, activation, path) for entry in activation.resolvers.values()]
     own: dict[str, Any] = {
         "namespace": path,
         "version": activation.version,
         "description": activation.description,
         "long_description": activation.details,
-        "methods": sorted(method["hash"] for method in described),
+        "methods": sorted(method["hash"] for method in methods),
         "handles": sorted(handles, key=lambda handle: handle["method"]),
     }
     self_hash = content_hash(own)
@@ -34,24 +34,24 @@ def plugin_schema(
         "plugin_id": str(plugin_id),
         "self_hash": self_hash,
         "hash": self_hash,
-        "methods": described,
+        "methods": methods,
         "handles": handles,
     }
     if activation.details:
         schema["long_description"] = activation.details
     if children:
-        below = sorted((name, child["hash"]) for name, child in children.items())
-        schema["children_hash"] = content_hash(below)
+        hashes = sorted((name, child["hash"]) for name, child in children.items())
+        schema["children_hash"] = content_hash(hashes)
         schema["hash"] = content_hash([self_hash, schema["children_hash"]])
         schema["children"] = [
             {"namespace": name, "description": children[name]["description"], "hash": child_hash}
-            for name, child_hash in below
+            for name, child_hash in hashes
         ]
     return schema
 
 
 def method_schema(method: Method, activation: Activation, path: str) -> MethodSchema:
-    """The schema of one method."""
+    """Return the schema of a method."""
     schema: dict[str, Any] = {
         "name": method.name,
         "description": method.description,
@@ -74,13 +74,13 @@ def method_schema(method: Method, activation: Activation, path: str) -> MethodSc
             f"{path}@{activation.version}::{entry.handle.method}" for entry in produced
         ]
     if method.annotations:
-        schema["annotations"] = dict(method.annotations)
+        schema["annotations"] = cast(Annotations, dict(method.annotations))
     hashed: MethodSchema = {**schema, "hash": content_hash(schema)}  # type: ignore[typeddict-item]
     return hashed
 
 
 def handle_schema(entry: Resolver, activation: Activation, path: str) -> HandleSchema:
-    """The schema of one handle type."""
+    """Return the schema of a handle type."""
     return {
         "plugin": path,
         "version": activation.version,

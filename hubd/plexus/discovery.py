@@ -1,6 +1,6 @@
-"""Which plugins there are: built in, installed as entry points, and named on the command line.
+"""The plugins to load: built in, installed as entry points, or named on the command line.
 
-Only finds and imports them; `lifecycle.py` brings them to life.
+This module finds and imports them; `lifecycle.py` starts them.
 """
 
 import importlib
@@ -21,46 +21,46 @@ BUILT_IN: Final[tuple[str, ...]] = (
     "hubd.plugins.cone.plugin:Cone",
     "hubd.plugins.claudecode.plugin:ClaudeCode",
 )
-# Each lies in a file or a folder of its name.
+# Each plugin is a file or a folder of its name.
 BUILT_IN_NAMES: Final = frozenset(target.partition(":")[0].split(".")[2] for target in BUILT_IN)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A plugin that was found, not imported yet: `module:Class`, and where the name came from."""
+    """A plugin that is not imported yet: `module:Class`, and the origin of this name."""
 
     target: str
     found_in: str
 
     def __str__(self) -> str:
-        """For reports about it."""
+        """Return the target and the origin, for reports."""
         return f"{self.target} ({self.found_in})"
 
     def load(self) -> Activation:
-        """Import the class and make the activation.
+        """Import the class and create the activation.
 
         Raises:
-            Exception: Whatever the plugin's own code raises while it is imported.
-            TypeError: The target is no activation class.
+            Exception: An error of the plugin's own code.
+            TypeError: The target is not a class derived from `Activation`.
         """
         module, separator, name = self.target.partition(":")
         if not (separator and module and name):
             raise TypeError(f"'{self.target}' is not module:Class")
-        found: object = importlib.import_module(module)
+        target: object = importlib.import_module(module)
         for attribute in name.split("."):
-            found = getattr(found, attribute)
-        if not (isinstance(found, type) and issubclass(found, Activation)):
+            target = getattr(target, attribute)
+        if not (isinstance(target, type) and issubclass(target, Activation)):
             raise TypeError(
                 f"'{self.target}' is not a class derived from hubd.activation.Activation"
             )
-        return found()
+        return target()
 
 
 def sources(named: Sequence[str] = ()) -> Iterator[Source]:
-    """All plugins, in the order in which they are attached."""
+    """Yield all plugins in the order in which the hub attaches them."""
     for target in BUILT_IN:
         yield Source(target, "built in")
-    # Slow to import, and only the daemon needs it.
+    # Imported here, because it is slow and only the daemon needs it.
     from importlib.metadata import entry_points
 
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):

@@ -26,28 +26,29 @@ from hubd.errors import (
     PermissionDenied,
 )
 from hubd.plexus.encode import encode
-from hubd.plexus.hub import Hub, Node, did_you_mean
-from hubd.plexus.large import Source, pause, without_contents
+from hubd.plexus.hub import Hub, Node
+from hubd.plexus.large import collection_paused, pause
 from hubd.plexus.namespace import UNIVERSAL_METHODS, Namespace, find_method
 from hubd.plexus.validate import validate
 from hubd.wire.caller import Client, Context
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Stamp
+from hubd.wire.text import did_you_mean, shorten
 
-log = logging.getLogger("hubd.plexus")
+log = logging.getLogger(__name__)
 
 # How deep `call` may wrap `call`.
 MAX_WRAPS: Final = 8
-# A method path longer than this names nothing.
+# The maximum length of a method path.
 MAX_PATH: Final = 1000
 
-# A method that never waits lets other calls run after this long.
+# Seconds after which a method that never waits lets other calls run.
 TURN_SECONDS: Final = 0.002
 
 INFO: Final = "_info"
 
 
 class Caller(Protocol):
-    """Whoever started a call and takes its items."""
+    """The receiver of a call's items: a connection, an MCP request, a plugin or a test."""
 
     @property
     def context(self) -> Context:
@@ -55,27 +56,27 @@ class Caller(Protocol):
 
     @property
     def client(self) -> Client:
-        """The program that calls."""
+        """The calling program."""
 
     @property
     def unanswerable(self) -> str | None:
-        """Why a question would reach nobody; None if it would reach somebody."""
+        """The reason why the caller can't answer questions; None if it can."""
 
     def allows(self, namespace: str, method: str) -> bool:
-        """Whether it may call this method."""
+        """Return whether the caller may call a method."""
 
     async def send(self, item: Item) -> None:
-        """Take one item; waits while the caller reads too slowly."""
+        """Send an item. Waits if the caller reads slowly."""
 
     def post(self, item: Item) -> None:
-        """Take one of the few last items of a call, without waiting."""
+        """Send one of the last items of a call, without waiting."""
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
-        """Set the future when the items so far are with the peer; to False if the peer is gone."""
+        """Set the future to True when the items so far are sent; to False if they can't be."""
 
 
 class Call:
-    """One running call."""
+    """A running call."""
 
     def __init__(
         self,
@@ -83,36 +84,37 @@ class Call:
         method: str,
         params: Mapping[str, Any],
         caller: Caller,
-        source: Source | None = None,
+        *,
+        large: bool = False,
     ) -> None:
         self.hub = hub
-        # The path as it came; what `call` was wrapped around once that is known.
+        # The path of the request; later that of the method inside `call`.
         self.method = method
         self.params = params
-        # The large message that the params were parsed from; None for any other.
-        self.source = source
+        # Whether validating the params takes long enough to delay other clients.
+        self.large = large
         self.caller = caller
-        # Narrowed down as the path is understood.
+        # Its provenance gets longer as the path is looked up.
         self.stamp = Stamp((hub.name,), hub.hash)
-        # Known once the method is found; host.py asks whether it may question the caller.
+        # Set when the method is found. host.py reads whether the method may ask its caller.
         self.spec: Method | None = None
-        # What a cancelled call ends with; the daemon's end gives another reason.
+        # The message of a cancelled call. A stop of the daemon replaces it.
         self.cancel_reason = "the call was cancelled"
-        # The `await` that the method's code forgot, if any; unawaited.py sets it.
+        # The `await` that the method forgot; set by unawaited.py.
         self.unawaited = ""
-        # Set when `done` was sent: nothing may follow it.
+        # True after `done`, which is the last item.
         self.ended = False
-        # Callbacks of the plugin that wait until the caller has the items of this call.
-        self._when_delivered: list[Callable[[bool], Awaitable[None]]] = []
+        # Callbacks of the plugin that run when the items of this call are sent.
+        self._after_sent: list[Callable[[bool], Awaitable[None]]] = []
 
     async def run(self) -> None:
-        """Run to the end. Whatever happens, the caller gets `done`, and nothing is raised.
+        """Run to the end. The caller always gets `done`, and no exception is raised.
 
-        Cancelling is safe: the plugin's `finally` runs, then the call ends as cancelled.
+        If the task is cancelled, the plugin's `finally` runs and the call ends as cancelled.
         """
         try:
             await self._run()
-            if self._when_delivered:
+            if self._after_sent:
                 await self._await_delivery()
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -123,36 +125,35 @@ class Call:
                 self.fail(ExecutionError(f"{self.method} was cancelled from within"))
         except HubError as error:
             self.fail(self._own_error(error))
-        except BaseException as error:  # a plugin's SystemExit must not end the hub
+        except BaseException as error:  # SystemExit of a plugin must not end the hub.
             log.exception("%s failed", self.method)
             self.fail(ExecutionError(f"{type(error).__name__}: {error}"))
         else:
             self.finish()
         finally:
-            if self._when_delivered:
-                # The call failed, so its caller can't rely on the items it got.
-                await self._tell_delivery(delivered=False)
+            if self._after_sent:
+                # The call failed, so the items do not count as sent.
+                await self._run_callbacks(delivered=False)
 
-    def when_delivered(self, callback: Callable[[bool], Awaitable[None]]) -> None:
-        """As `Host.when_delivered`."""
-        self._when_delivered.append(callback)
+    def after_sent(self, callback: Callable[[bool], Awaitable[None]]) -> None:
+        """As `Host.after_sent`."""
+        self._after_sent.append(callback)
 
     def _own_error(self, error: HubError) -> HubError:
         """Return the error for the caller of this call, and log it if it points to the log."""
-        mistaken = isinstance(error, InvalidParams | InvalidMethod) and error.nested_in
-        if mistaken or (error.points_to_log and not error.logged):
+        is_defect = isinstance(error, InvalidParams | InvalidMethod) and error.nested_in
+        if is_defect or (error.points_to_log and not error.logged):
             log.error("%s failed: %s", self.method, error.message, exc_info=error)
-        if not mistaken:
+        if not is_defect:
             return error
-        # The caller's own parameters were right.
+        # The caller's own params are right; the plugin made the mistake.
         return ExecutionError(
             f"{error.nested_in}: {error.message}",
-            suggestion=f"{self.method} called {error.nested_in} wrongly; that is a defect of "
-            f"{self.method}",
+            suggestion=f"This is a defect of {self.method}, which called {error.nested_in}",
         )
 
     async def send(self, item: Item) -> None:
-        """Pass an item on, unless the call was given up meanwhile."""
+        """Send an item to the caller, unless the call has ended."""
         if not self.ended:
             await self.caller.send(item)
 
@@ -173,17 +174,13 @@ class Call:
             self.caller.post(Done(self.stamp.metadata()))
 
     async def _run(self) -> None:
-        if self.source is not None:
-            await pause()
-        path, params, source = _unwrap(self.hub, self.method, self.params, self.source)
+        path, params = _unwrap(self.hub, self.method, self.params)
         self.method = path
         task = asyncio.current_task()
         if task is not None:
             # The log names the task if it blocks the event loop.
             task.set_name(path)
-        if source is not None:
-            # What was parsed is given up here: the params are validated from the text.
-            params = self.params = without_contents(params)
+        if self.large:
             await pause()
         if path == INFO:
             return await self._send_info()
@@ -195,16 +192,22 @@ class Call:
         if not self.caller.allows(node.path, spec.name):
             raise PermissionDenied(
                 f"this connection may not call {path}",
-                suggestion="It was opened for other namespaces only",
+                suggestion="The connection is limited to other namespaces",
             )
         self.stamp = Stamp((self.hub.name, *above, spec.name), self.stamp.plexus_hash)
-        arguments = validate(spec, params, source)
+        arguments = self._validate(spec, params)
         target = Namespace(self.hub, node) if spec.name in UNIVERSAL_METHODS else node.activation
         token = current_call.set(self)
         try:
             await self._stream(spec, node, spec.function(target, **arguments))
         finally:
             current_call.reset(token)
+
+    def _validate(self, spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
+        if not self.large:
+            return validate(spec, params)
+        with collection_paused():
+            return validate(spec, params)
 
     async def _stream(self, spec: Method, node: Node, events: AsyncGenerator[Any, None]) -> None:
         content_type = f"{node.path}.{spec.name}"
@@ -215,7 +218,7 @@ class Call:
         async with aclosing(events):
             async for event in events:
                 if task is not None and task.cancelling():
-                    # The plugin swallowed the cancellation and went on.
+                    # The plugin caught the cancellation and continued.
                     raise asyncio.CancelledError
                 count += 1
                 if count > 1 and not spec.streaming:
@@ -233,25 +236,25 @@ class Call:
             raise Internal(f"{content_type} promises one event and yielded none")
 
     async def _await_delivery(self) -> None:
-        """Wait until the caller has the items, then tell the plugin. `done` follows after it."""
+        """Wait until the items are sent, then run the callbacks of `after_sent`."""
         handed_over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.caller.report_delivery(handed_over)
         try:
             await handed_over
         finally:
-            # A client may take the items and disconnect at once: then both have happened.
+            # If a client takes the items and disconnects at once, the items are sent.
             delivered = handed_over.done() and not handed_over.cancelled() and handed_over.result()
-            problem = await self._tell_delivery(delivered=delivered)
+            problem = await self._run_callbacks(delivered=delivered)
         if problem is not None:
             raise problem
 
-    async def _tell_delivery(self, *, delivered: bool) -> HubError | None:
-        """Run the callbacks to their end, also if the call is cancelled meanwhile.
+    async def _run_callbacks(self, *, delivered: bool) -> HubError | None:
+        """Run the callbacks to their end, also if the call is cancelled.
 
         Returns:
-            What went wrong in them. It is logged, because the caller may be gone.
+            The last error of a callback. Each is logged, because the caller may be gone.
         """
-        callbacks, self._when_delivered = self._when_delivered, []
+        callbacks, self._after_sent = self._after_sent, []
         work = asyncio.gather(*(call(delivered) for call in callbacks), return_exceptions=True)
         try:
             results = await asyncio.shield(work)
@@ -285,17 +288,15 @@ class Call:
         await self.send(Data(self.stamp.metadata(), INFO, to_json(info)))
 
 
-# The call whose method is running; what a plugin does through its host belongs to it.
+# The running call, which host calls of its method belong to.
 current_call: ContextVar[Call] = ContextVar("current_call")
 
 
-def _unwrap(
-    hub: Hub, path: str, params: Mapping[str, Any], source: Source | None
-) -> tuple[str, Mapping[str, Any], Source | None]:
-    """Return the method that `call` calls, its params and their source."""
+def _unwrap(hub: Hub, path: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the method inside of `call`, and its params."""
     for _ in range(MAX_WRAPS):
         if path != f"{hub.name}.call":
-            return path, params, source
+            return path, params
         unknown = sorted(params.keys() - {"method", "params"})
         if unknown:
             raise InvalidParams(f"unknown parameter '{unknown[0]}'", available=["method", "params"])
@@ -305,7 +306,6 @@ def _unwrap(
         if inner_params is not None and not isinstance(inner_params, dict):
             raise InvalidParams(f"the 'params' of {inner} must be an object")
         path, params = inner, inner_params or {}
-        source = source.below("params") if source is not None and inner_params else None
     raise InvalidParams(f"'call' wrapped in itself more than {MAX_WRAPS} times")
 
 
@@ -313,7 +313,7 @@ def _split(call: Call, path: str) -> list[str]:
     segments = path.split(".") if len(path) <= MAX_PATH else []
     if len(segments) > 1 and all(segments):
         return segments
-    shown = path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}…"
+    text = shorten(path, MAX_PATH)
     methods = [
         f"{node.path}.{name}"
         for node in call.hub.root.walk()
@@ -322,9 +322,9 @@ def _split(call: Call, path: str) -> list[str]:
     ]
     # Often only the namespace is missing.
     same = [name for name in methods if name.endswith(f".{path.strip('.')}")]
-    nearest = f"Did you mean {same[0]}?" if same else did_you_mean(shown, methods)
+    nearest = f"Did you mean {same[0]}?" if same else did_you_mean(text, methods)
     raise InvalidMethod(
-        f"'{shown}' is not a method path",
+        f"'{text}' is not a method path",
         suggestion=f"{nearest} {InvalidMethod.advice}".strip(),
         available=methods,
     )

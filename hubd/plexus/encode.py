@@ -1,4 +1,4 @@
-"""One event as JSON, checked against what its method or resolver has declared."""
+"""Events as JSON, checked against the types that their method or resolver declares."""
 
 from typing import Any
 
@@ -10,25 +10,25 @@ from hubd.errors import Internal
 
 
 def encode(event: object, declared: tuple[type, ...], where: str, context: dict[str, Any]) -> bytes:
-    """The JSON of an event.
+    """Return the JSON of an event.
 
     Args:
-        event: What was yielded.
-        declared: The types it may be of.
-        where: Who has yielded it, for error messages.
-        context: Tells its handles which activation they come from.
+        event: The event that a plugin yielded.
+        declared: The types of events that the method or resolver declares.
+        where: The method or resolver, for error messages.
+        context: The serialization context, which names the owner of new handles.
 
     Raises:
-        Internal: It is of another type, or no JSON.
+        Internal: The event has another type, or can't be written as JSON.
     """
     if not isinstance(event, declared):
         names = ", ".join(sorted(cls.__name__ for cls in declared))
         raise Internal(f"{where} yielded {type(event).__name__}; it declares {names}")
     if isinstance(event, Encoded):
-        # Newlines mean nothing in JSON, but the end of a message to the Unix socket.
+        # A line end separates messages on the Unix socket. In JSON it is only white space.
         return event.json.replace(b"\n", b" ").replace(b"\r", b" ")
     assert isinstance(event, BaseModel)
     try:
         return event.__pydantic_serializer__.to_json(event, context=context)
     except PydanticSerializationError as error:
-        raise Internal(f"{where} yielded something that is no JSON: {error}") from error
+        raise Internal(f"{where} yielded an event that is not JSON: {error}") from error

@@ -1,7 +1,9 @@
-"""What `self.host` of a plugin does: calls and resolves through the hub, asks the caller."""
+"""The implementation of `self.host`: calls, handles, questions and progress of plugins."""
 
 import asyncio
+import inspect
 import math
+import os
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -13,96 +15,50 @@ from collections.abc import (
 )
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final, Protocol
-from uuid import uuid4
+from pathlib import Path
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from pydantic_core import from_json, to_json
 
 from hubd.activation.base import Activation
-from hubd.activation.host import Option, Resolved
-from hubd.errors import Cancelled, HubError, Internal, Timeout, by_code
+from hubd.activation.host import ChildProcess, Option, Resolved
+from hubd.errors import Cancelled, ExecutionError, HubError, Internal, Timeout
 from hubd.plexus.dispatch import Call, current_call
 from hubd.plexus.hub import Hub
+from hubd.plexus.json_values import to_json_values
+from hubd.plexus.nested_call import NO_CALLER, NestedCaller
+from hubd.plexus.questions import Questions
 from hubd.plexus.resolve import resolve, resolve_each
 from hubd.storage.must_await import must_await
 from hubd.wire.caller import Client, Context
 from hubd.wire.handle import WireHandle
-from hubd.wire.item import Data, Done, Error, Guidance, Item, Progress, Request
+from hubd.wire.item import ANSWERS, Guidance, Progress
 
-# How long the end of a nested call may take once its caller has left.
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Seconds that a nested call has to end after its block was left.
 CLEANUP_SECONDS: Final = 5.0
 
-NOBODY: Final = "there is nobody to ask: no caller waits for this"
 
-# Which answer fits which question.
-ANSWERS: Final[Mapping[str, tuple[str, str]]] = {
-    "confirm": ("confirmed", "value"),
-    "prompt": ("text", "value"),
-    "select": ("selected", "values"),
-    "custom": ("custom", "data"),
-}
-
-
-class Questions:
-    """The questions that wait for an answer, by ids nobody can guess."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
-
-    def answer(self, request_id: str, data: object) -> str | None:
-        """Hand an answer to whoever asked; returns what is wrong with it, if anything."""
-        if request_id not in self._waiting:
-            return "no question with this request_id waits for an answer"
-        request, future = self._waiting[request_id]
-        if future.done():
-            return "this question was answered already"
-        problem = _misfit(request, data)
-        if problem is None:
-            assert isinstance(data, dict)
-            future.set_result(data)
-        return problem
-
-    def waits(self, request_id: str) -> bool:
-        """Whether a question is still without an answer."""
-        entry = self._waiting.get(request_id)
-        return entry is not None and not entry[1].done()
-
-    async def ask(
-        self, call: Call, request: dict[str, Any], timeout_seconds: float
-    ) -> dict[str, Any]:
-        """Ask the caller of a call. A time-out is an answer too: `{"type": "timeout"}`."""
-        request_id = str(uuid4())
-        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[request_id] = (request, future)
-        try:
-            timeout_ms = int(timeout_seconds * 1000)
-            await call.send(Request(call.stamp.metadata(), request_id, request, timeout_ms))
-            async with asyncio.timeout(timeout_seconds):
-                return await future
-        except TimeoutError:
-            return {"type": "timeout"}
-        finally:
-            del self._waiting[request_id]
-
-
-class Growing(Protocol):
-    """The part of the life cycle that a host needs."""
+class ChildLifecycle(Protocol):
+    """Starts and stops children at run time. lifecycle.py implements it."""
 
     async def add_child(self, parent: Activation, child: Activation) -> None:
-        """Attach a child and start it."""
+        """Attach and start a child."""
 
     async def remove_child(self, parent: Activation, namespace: str) -> None:
-        """Stop a child and detach it."""
+        """Detach and stop a child."""
 
 
 class PlexusHost:
-    """The one implementation of `Host`; all activations share it."""
+    """The implementation of `Host`. All activations of a hub share it."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self.questions = Questions()
-        # Set by lifecycle.py for as long as plugins run.
-        self.running: Growing | None = None
+        # Set by lifecycle.py while plugins run.
+        self.running: ChildLifecycle | None = None
 
     @property
     def context(self) -> Context:
@@ -122,21 +78,34 @@ class PlexusHost:
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         """As `Host.call`."""
         outer = current_call.get(None)
-        pipe = _Pipe(outer, method)
-        # The params take the same road as a client's: JSON in, checked by the same rules.
-        call = Call(self._hub, method, from_json(to_json(params)), pipe)
+        caller = NestedCaller(outer, method)
+        # Params of plugins are validated by the same rules as those of clients.
+        call = Call(self._hub, method, to_json_values(params), caller)
         task = asyncio.create_task(call.run(), name=f"nested {method}")
         try:
-            yield pipe.contents()
+            yield caller.events()
         finally:
             task.cancel()
             await asyncio.wait([task], timeout=CLEANUP_SECONDS)
 
     @must_await
+    async def call_one(self, method: str, /, **params: Any) -> dict[str, Any]:
+        """As `Host.call_one`."""
+        async with self.call(method, **params) as events:
+            first = await anext(events, None)
+            if first is None:
+                raise ExecutionError(f"{method} sent no event; call_one needs exactly one")
+            if await anext(events, None) is not None:
+                raise ExecutionError(
+                    f"{method} sent more than one event; read them with `host.call`"
+                )
+        return first
+
+    @must_await
     async def resolve(self, handle: str | WireHandle) -> Resolved:
         """As `Host.resolve`."""
-        _, found = await resolve(self._hub, handle)
-        return found[0]
+        _, results = await resolve(self._hub, handle)
+        return results[0]
 
     async def resolve_each(
         self, handles: Iterable[str | WireHandle]
@@ -157,15 +126,15 @@ class PlexusHost:
     @must_await
     async def add_child(self, parent: Activation, child: Activation) -> None:
         """As `Host.add_child`."""
-        await self._growing.add_child(parent, child)
+        await self._lifecycle.add_child(parent, child)
 
     @must_await
     async def remove_child(self, parent: Activation, namespace: str) -> None:
         """As `Host.remove_child`."""
-        await self._growing.remove_child(parent, namespace)
+        await self._lifecycle.remove_child(parent, namespace)
 
     @property
-    def _growing(self) -> "Growing":
+    def _lifecycle(self) -> ChildLifecycle:
         if self.running is None:
             raise RuntimeError("children can be added and removed only while the hub runs")
         return self.running
@@ -198,12 +167,67 @@ class PlexusHost:
         if call is not None:
             await call.send(Guidance(call.stamp.metadata(), topic, suggestion, []))
 
-    def when_delivered(self, callback: Callable[[bool], Awaitable[None]]) -> None:
-        """As `Host.when_delivered`."""
+    def after_sent(self, callback: Callable[[bool], Awaitable[None]]) -> None:
+        """As `Host.after_sent`."""
         call = current_call.get(None)
         if call is None or call.ended:
-            raise Internal("when_delivered needs a running call")
-        call.when_delivered(callback)
+            raise Internal("after_sent needs a running call")
+        call.after_sent(callback)
+
+    @must_await
+    async def in_thread(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """As `Host.in_thread`."""
+        result = await asyncio.to_thread(function, *args, **kwargs)
+        if inspect.iscoroutine(result) or inspect.isasyncgen(result):
+            if inspect.iscoroutine(result):
+                # Closed, so that Python does not also warn that it was never awaited.
+                result.close()
+            name = getattr(function, "__qualname__", repr(function))
+            raise TypeError(f"in_thread got {name}, which is `async def`; call it without a thread")
+        return result
+
+    @asynccontextmanager
+    async def process(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> AsyncIterator[ChildProcess]:
+        """As `Host.process`."""
+        # Seldom needed, and on the way of every start.
+        from hubd.process.child import ChildProcess as Child
+        from hubd.process.environment import child_environment
+
+        options.setdefault("stdin", b"")
+        child = Child(
+            command,
+            cwd=Path(cwd or self.context.cwd or Path.home()),
+            env=self.environment if env is None else child_environment(env, self._database_file),
+            caller=self.client,
+            **options,
+        )
+        async with child:
+            yield child
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """As `Host.environment`."""
+        from hubd.process.environment import child_environment
+
+        return child_environment(self.context.env or os.environ, self._database_file)
+
+    @property
+    def _database_file(self) -> Path | None:
+        return None if self._hub.database is None else self._hub.database.path
+
+    @must_await
+    async def end_process(self, pid: int, started: str, mark: str | None = None) -> bool:
+        """As `Host.end_process`."""
+        from hubd.process.tree import reap
+
+        return await reap(pid, started, mark)
 
     @must_await
     async def confirm(
@@ -260,7 +284,7 @@ class PlexusHost:
     async def _ask(self, request: dict[str, Any], default: object, timeout_seconds: float) -> Any:
         call = current_call.get(None)
         if call is None or call.ended:
-            raise Cancelled(NOBODY)
+            raise Cancelled(NO_CALLER)
         if (reason := call.caller.unanswerable) is not None:
             raise Cancelled(reason)
         if call.spec is None or not call.spec.bidirectional:
@@ -275,111 +299,9 @@ class PlexusHost:
         return answer[ANSWERS[request["type"]][1]]
 
 
-class _Pipe:
-    """The caller of a nested call: hands its items to the code that called."""
-
-    def __init__(self, outer: Call | None, method: str) -> None:
-        # Questions go to its caller, as long as it has not ended.
-        self._outer = outer
-        # The path of the nested call.
-        self._method = method
-        self._items: asyncio.Queue[Item] = asyncio.Queue()
-        # Room for one data item, so that a slow consumer holds the inner method back.
-        self._room = asyncio.Semaphore(1)
-        # Set when the last data item is taken, if the inner method wants to know.
-        self._handed_over: asyncio.Future[bool] | None = None
-
-    @property
-    def context(self) -> Context:
-        return self._outer.caller.context if self._outer else Context()
-
-    @property
-    def client(self) -> Client:
-        return self._outer.caller.client if self._outer else Client()
-
-    @property
-    def unanswerable(self) -> str | None:
-        outer = self._outer
-        return NOBODY if outer is None or outer.ended else outer.caller.unanswerable
-
-    def allows(self, namespace: str, method: str) -> bool:
-        # What a plugin calls, it calls by itself.
-        return True
-
-    async def send(self, item: Item) -> None:
-        if isinstance(item, Data):
-            await self._room.acquire()
-            self._items.put_nowait(item)
-        elif isinstance(item, Request) and self._outer is not None:
-            await self._outer.send(item)
-
-    def post(self, item: Item) -> None:
-        self._items.put_nowait(item)
-
-    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
-        if self._room.locked():
-            self._handed_over = handed_over
-        else:
-            handed_over.set_result(True)
-
-    async def contents(self) -> AsyncIterator[dict[str, Any]]:
-        advice = Guidance(b"", "", "", [])
-        while not isinstance(item := await self._items.get(), Done):
-            if isinstance(item, Data):
-                self._room.release()
-                if self._handed_over is not None and not self._handed_over.done():
-                    self._handed_over.set_result(True)
-                yield from_json(item.content)
-            elif isinstance(item, Guidance):
-                advice = item
-            elif isinstance(item, Error):
-                error = by_code(
-                    item.code,
-                    item.message,
-                    suggestion=advice.suggestion,
-                    available=advice.available,
-                )
-                error.nested_in = self._method
-                # The nested call has logged it.
-                error.logged = True
-                raise error
-
-
 def _request(kind: str, **fields: Any) -> dict[str, Any]:
     return {"type": kind, **_drop_none(**fields)}
 
 
 def _drop_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _misfit(request: Mapping[str, Any], data: object) -> str | None:
-    """What keeps `data` from being an answer to this question."""
-    kind = request["type"]
-    if not isinstance(data, dict):
-        return "an answer is an object with a 'type'"
-    if data.get("type") == "cancelled":
-        return None
-    wanted, field = ANSWERS[kind]
-    if data.get("type") != wanted or field not in data:
-        return f"a {kind} is answered by {{type: '{wanted}', {field}: …}} or {{type: 'cancelled'}}"
-    value = data[field]
-    fits = {
-        "confirm": isinstance(value, bool),
-        "prompt": isinstance(value, str),
-        "select": isinstance(value, list) and all(isinstance(entry, str) for entry in value),
-        "custom": True,
-    }
-    if not fits[kind]:
-        return f"'{field}' has the wrong type for a {kind}"
-    return _not_offered(request, value) if kind == "select" else None
-
-
-def _not_offered(request: Mapping[str, Any], values: list[str]) -> str | None:
-    offered = {option["value"] for option in request["options"]}
-    strange = [value for value in values if value not in offered]
-    if strange:
-        return f"{strange[0]!r} is not one of the options"
-    if not request.get("multiSelect") and len(values) != 1:
-        return "exactly one option is to be chosen"
-    return None

@@ -1,16 +1,16 @@
-"""The tree of activations: attaching, finding by path, finding by handle, hashes.
+"""The tree of activations: attach and detach, look up by path or by handle, hashes.
 
-Routes; does not run anything. How a call runs is dispatch.py's business.
+This module only routes. dispatch.py runs the calls.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from hubd.activation.base import Activation, check_namespace
+from hubd.activation.base import Activation
+from hubd.activation.class_checks import check_migrations, check_namespace, check_version, name_of
 from hubd.activation.host import Host
 from hubd.errors import ActivationNotFound, Conflict, InvalidParams, VersionUnsupported
 from hubd.plexus import describe
@@ -18,84 +18,87 @@ from hubd.storage.database import Database
 from hubd.wire.handle import WireHandle, plugin_id
 from hubd.wire.paths import HUB_NAME
 from hubd.wire.schema import PluginSchema
+from hubd.wire.text import did_you_mean
 
-# Deep enough for any tree a person designs; a cycle of children stops here.
+# The maximum depth of the tree. It also ends a cycle of children.
 MAX_DEPTH: Final = 32
 
 
-# What no namespace can be called: the commands of synapse itself.
+# Reserved for the commands of synapse, so neither a hub nor a plugin can have the name.
 COMMANDS: Final = "self"
-# What no plugin can be called either: they name the hub's own tables and settings.
+# Names that plugins can't have. "hub" and "mcp" are prefixes of the hub's tables and settings.
 RESERVED: Final = (COMMANDS, "hub", "mcp")
 
 
-# What can change: the tree with its methods, or the prompts that somebody in it offers.
+# A change of the tree with its methods, or of the prompts of a plugin.
 Change = Literal["tree", "prompts"]
 
 
 class Node:
-    """One place in the tree. Every node with children is a hub and resolves within them."""
+    """An activation in the tree. A node with children is a hub and resolves their handles."""
 
     def __init__(self, activation: Activation, path: str, parent: "Node | None") -> None:
         self.activation = activation
         self.path = path
         self.parent = parent
-        # By one segment of the path. Grows while plugins are attached.
+        # By namespace, one segment of the path.
         self.children: dict[str, Node] = {}
         self.major = activation.version.partition(".")[0]
-        # Stable over minor versions.
+        # The same for all minor versions.
         self.plugin_id = plugin_id(path, self.major)
-        # Dropped whenever something below changes.
+        # Built when it is needed; None after a change in the node or below it.
         self._schema: PluginSchema | None = None
 
     @property
     def schema(self) -> PluginSchema:
-        """The shallow schema of this namespace."""
+        """The schema of this namespace, with summaries of its children."""
         if self._schema is None:
-            below = {name: child.schema for name, child in self.children.items()}
-            self._schema = describe.plugin_schema(self.activation, self.path, self.plugin_id, below)
+            children = {name: child.schema for name, child in self.children.items()}
+            self._schema = describe.plugin_schema(
+                self.activation, self.path, self.plugin_id, children
+            )
         return self._schema
 
     def forget_schema(self) -> None:
-        """Something below changed: describe again, up to the root."""
+        """Drop the schema, here and up to the root, after a change."""
         self._schema = None
         if self.parent is not None:
             self.parent.forget_schema()
 
     def walk(self) -> Iterator["Node"]:
-        """This node and all below it, each before its children, in the order of names."""
+        """Yield this node and all below it, each before its children, in order of names."""
         yield self
         for _, child in sorted(self.children.items()):
             yield from child.walk()
 
-    def owner_of(self, wanted: UUID) -> "Node | None":
-        """Who owns handles with this plugin id: me, a direct child, or somebody below a child."""
-        if self.plugin_id == wanted:
+    def owner_of(self, plugin: UUID) -> "Node | None":
+        """Return the owner of handles with a plugin id: this node or one below it."""
+        if self.plugin_id == plugin:
             return self
         for child in self.children.values():
-            if child.plugin_id == wanted:
+            if child.plugin_id == plugin:
                 return child
         for child in self.children.values():
-            if child.children and (owner := child.owner_of(wanted)):
+            if child.children and (owner := child.owner_of(plugin)):
                 return owner
         return None
 
 
 @dataclass(frozen=True)
 class FailedPlugin:
-    """A plugin that could not be loaded, or whose background work ended with an error."""
+    """A plugin that can't be loaded, or that failed in its background work."""
 
     # As `module:Class`.
     plugin: str
-    # Where the hub knows the plugin from: built in, an entry point or --plugin.
+    # The origin of the name: built in, an entry point or --plugin.
     found_in: str
     reason: str
-    # Empty if the plugin failed before its namespace was known.
+    # Empty if the plugin failed at import.
     namespace: str = ""
 
     @property
     def sentence(self) -> str:
-        """The failure, for guidance."""
+        """The failure as a sentence, for suggestions."""
         return f"The plugin {self.plugin} failed: {self.reason}."
 
 
@@ -111,30 +114,31 @@ class Hub:
         check_namespace("the hub's name", root.namespace)
         if root.namespace == COMMANDS:
             raise InvalidParams(
-                f"a hub cannot be called '{root.namespace}'", suggestion="Choose another --name"
+                f"'{root.namespace}' is reserved; it can't be the name of a hub",
+                suggestion="Choose another --name",
             )
         self.name = root.namespace
         self.database = database
-        # The configuration file; a plugin gets the section of its own path.
+        # The content of the configuration file. A plugin gets the section of its path.
         self.settings = settings or {}
         self.root = Node(root, self.name, None)
-        # The same whatever the hub is called: its name is no part of any path below it.
+        # The name of the hub is not part of paths, so it does not change the id.
         self.root.plugin_id = plugin_id(HUB_NAME, self.root.major)
-        # All that was left out, with the reason: plugins, and parts of them that MCP can't offer.
+        # Failures with their reasons: of plugins, and of parts that MCP can't offer.
         self.broken: list[tuple[str, str]] = []
-        # Of these, the plugins.
+        # The failed plugins among them.
         self.failed_plugins: list[FailedPlugin] = []
-        # Who wants to know when there is something else to describe than before.
+        # Called at every change.
         self._listeners: set[Callable[[Change], None]] = set()
 
     @property
     def hash(self) -> str:
-        """Changes when anything in the tree does."""
+        """The hash of the whole tree."""
         return self.root.schema["hash"]
 
     @contextmanager
     def listening(self, listener: Callable[[Change], None]) -> Iterator[None]:
-        """Call `listener` at every change, for as long as the block lasts."""
+        """Call `listener` at every change until the block ends."""
         self._listeners.add(listener)
         try:
             yield
@@ -142,21 +146,24 @@ class Hub:
             self._listeners.discard(listener)
 
     def tell(self, change: Change) -> None:
-        """Say what changed."""
+        """Notify the listeners of a change."""
         for listener in list(self._listeners):
             listener(change)
 
     def attach(self, activation: Activation, host: Host, parent: Node | None = None) -> Node:
-        """Add an activation with all its children.
+        """Attach an activation with all its children.
 
         Raises:
             Conflict: The name is taken.
             InvalidParams: A setting is wrong.
-            TypeError: A namespace is no word, or the tree is deeper than it may be.
+            TypeError: The namespace or the version is invalid, or the tree is too deep.
         """
         above = parent or self.root
         name = activation.namespace
-        check_namespace(type(activation).__qualname__, name)
+        where = name_of(type(activation))
+        check_namespace(where, name)
+        check_version(where, activation.version)
+        check_migrations(where, activation.migrations)
         taken = name in above.children or name in above.activation.methods
         if taken or (above is self.root and name in (self.name, *RESERVED)):
             raise Conflict(
@@ -168,7 +175,7 @@ class Hub:
             raise TypeError(f"{path}: more than {MAX_DEPTH} levels; do its children contain it?")
         node = Node(activation, path, above)
         activation.attach(path, host, self.database, self._section(path))
-        # Children first: a plugin whose child is refused is refused whole.
+        # Children first: if a child is refused, the plugin is refused.
         for child in activation.children():
             self.attach(child, host, node)
         activation.check_settings(node.children)
@@ -178,7 +185,7 @@ class Hub:
         return node
 
     def report_failure(self, failed: FailedPlugin) -> None:
-        """Remember a plugin that does not work, for everything that reports on the hub."""
+        """Record a failed plugin for `hubd status` and other reports."""
         self.failed_plugins.append(failed)
         self.broken.append((f"{failed.plugin} ({failed.found_in})", failed.reason))
 
@@ -189,17 +196,17 @@ class Hub:
         return section if isinstance(section, Mapping) else {}
 
     def detach(self, node: Node) -> None:
-        """Take a namespace out again."""
-        assert node.parent is not None, "the root stays"
+        """Detach a namespace with everything below it."""
+        assert node.parent is not None, "the root can't be detached"
         del node.parent.children[node.activation.namespace]
         node.parent.forget_schema()
         self.tell("tree")
 
     def find(self, path: list[str]) -> Node:
-        """The node at a path; the root's own name in front is optional.
+        """Return the node at a path. The path may begin with the name of the root.
 
         Raises:
-            ActivationNotFound: With the names there are, and the nearest.
+            ActivationNotFound: Lists the names that exist, and suggests the nearest.
         """
         node: Node = self.root
         for position, segment in enumerate(path):
@@ -212,11 +219,15 @@ class Hub:
         return node
 
     def owner_of(self, handle: WireHandle, within: Node | None = None) -> Node:
-        """The node that resolves a handle, searched from the root or from a hub below it.
+        """Return the node that resolves a handle.
+
+        Args:
+            handle: The handle.
+            within: The namespace to search; the whole tree by default.
 
         Raises:
-            ActivationNotFound: Nobody owns it; names the plugins there are.
-            VersionUnsupported: The plugin is there, in another major version.
+            ActivationNotFound: No plugin owns the handle; lists the plugins with handles.
+            VersionUnsupported: The plugin has another major version.
         """
         top = within or self.root
         owner = top.owner_of(handle.plugin_id)
@@ -224,13 +235,13 @@ class Hub:
             # The same plugin in another major version has another id.
             owner = next((node for node in top.walk() if _is_other_major(node, handle)), None)
         if owner is None:
-            known = [node.path for node in top.walk() if node.activation.resolvers]
+            owners = [node.path for node in top.walk() if node.activation.resolvers]
             raise ActivationNotFound(
                 f"no plugin '{handle.plugin}' owns this handle",
                 suggestion=self._failure_of(handle.plugin.partition(".")[0])
-                or did_you_mean(handle.plugin, known)
+                or did_you_mean(handle.plugin, owners)
                 or "These plugins have handles",
-                available=known,
+                available=owners,
             )
         if owner.major != handle.major:
             raise VersionUnsupported(
@@ -243,7 +254,7 @@ class Hub:
         names = sorted(node.children)
         where = "" if node.parent is None else f" in '{node.path}'"
         failure = self._failure_of(segment) if node.parent is None else ""
-        nearest = did_you_mean(segment, names) or ("" if failure else "These are there")
+        nearest = did_you_mean(segment, names) or ("" if failure else "These activations exist")
         return ActivationNotFound(
             f"no activation '{segment}'{where}",
             suggestion=" ".join(filter(None, (failure, nearest))),
@@ -251,7 +262,7 @@ class Hub:
         )
 
     def _failure_of(self, namespace: str) -> str:
-        """Return why a namespace may be missing, or nothing."""
+        """Return the reason why a namespace may be missing; empty if no plugin failed."""
         failed = [entry for entry in self.failed_plugins if entry.namespace == namespace]
         failed = failed or [entry for entry in self.failed_plugins if not entry.namespace]
         return " ".join(entry.sentence for entry in failed)
@@ -259,11 +270,3 @@ class Hub:
 
 def _is_other_major(node: Node, handle: WireHandle) -> bool:
     return handle.plugin == node.path or plugin_id(node.path, handle.major) == handle.plugin_id
-
-
-def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """A sentence with the name closest to a misspelt word, or nothing."""
-    folded = {name.lower().replace("-", "_"): name for name in names}
-    # Only the beginning is compared: the word comes from outside and may be huge.
-    matches = get_close_matches(word[:100].lower().replace("-", "_"), folded, n=1, cutoff=0.6)
-    return f"Did you mean {folded[matches[0]]}?" if matches else ""

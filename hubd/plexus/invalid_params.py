@@ -1,4 +1,4 @@
-"""Say in plain words why a method's params do not fit its schema."""
+"""Explain in plain words why params do not fit the schema of a method."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -53,7 +53,7 @@ def place(problem: ErrorDetails) -> str:
 
 
 def reason(problems: Iterable[ErrorDetails]) -> str:
-    """Return what is wrong with one param; a union has a problem for each of its types."""
+    """Return the reason why a param is invalid. A union has a problem for each of its types."""
     reasons = list(dict.fromkeys(map(_reason, problems)))
     if len(reasons) > 1 and all(text.startswith(_MUST_BE) for text in reasons):
         return _MUST_BE + " or ".join(text.removeprefix(_MUST_BE) for text in reasons)

@@ -1,29 +1,23 @@
-"""Large messages: parsed without garbage collection, and never encoded again to be validated.
+"""Large messages: parsed once, without garbage collection.
 
 Parsing holds the interpreter, so one client's message delays all other clients. `wire/limits.py`
-bounds what a message may contain; this module keeps the time per element short. Two thirds of it
+limits the content of a message; this module keeps the time per element short. Two thirds of it
 would be garbage collection, which finds nothing in fresh JSON.
 """
 
 import asyncio
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic_core import from_json
 
 from hubd.wire.jsonrpc import TooLarge
 from hubd.wire.limits import LARGE_BYTES, MAX_DEPTH, RPC_COUNTS, Counts, excess
 
-# Longer than an ordinary call takes.
+# Seconds, longer than an ordinary call takes.
 PAUSE_SECONDS: Final = 0.005
-
-# A key of an object, or the index into an array with the array's length.
-Step = str | tuple[int, int]
 
 
 def parse(message: bytes, limits: Counts = RPC_COUNTS) -> Any:
@@ -31,7 +25,7 @@ def parse(message: bytes, limits: Counts = RPC_COUNTS) -> Any:
 
     Args:
         message: The message.
-        limits: How much it may contain if it is large.
+        limits: The maximum counts of a large message.
 
     Raises:
         TooLarge: The message exceeds a limit.
@@ -56,14 +50,6 @@ async def pause() -> None:
     await asyncio.sleep(PAUSE_SECONDS)
 
 
-def without_contents(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the params with empty arrays and objects in place of those that they have."""
-    return {
-        name: type(value)() if isinstance(value, list | dict) else value
-        for name, value in params.items()
-    }
-
-
 @contextmanager
 def collection_paused() -> Iterator[None]:
     """Run a block without garbage collection."""
@@ -74,47 +60,3 @@ def collection_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-@dataclass(frozen=True)
-class Source:
-    """The JSON text of a large message, and the path in it to the params of a call."""
-
-    text: bytes
-    path: tuple[Step, ...]
-    # The names of the params and their number, if they are an array.
-    names: tuple[str, ...] = ()
-    length: int = 0
-
-    def below(self, name: str) -> "Source":
-        """Return the source of one of the params, which is an object itself."""
-        step: Step = (self.names.index(name), self.length) if self.names else name
-        return replace(self, path=(*self.path, step), names=(), length=0)
-
-    def validate(self, model: type[BaseModel]) -> BaseModel:
-        """Read the params as a model, strictly.
-
-        Raises:
-            ValidationError: They do not fit. Its locations begin with the path.
-        """
-        with collection_paused():
-            value = _adapter(model, self.path).validator.validate_json(self.text, strict=True)
-        for step in self.path:
-            value = value.below if isinstance(step, str) else value[step[0]]
-        assert isinstance(value, model)
-        return value
-
-
-@lru_cache(maxsize=64)
-def _adapter(model: type[BaseModel], path: tuple[Step, ...]) -> TypeAdapter[Any]:
-    """Return a validator of whole messages that keeps only the part at a path."""
-    kind: Any = model
-    for step in reversed(path):
-        if isinstance(step, str):
-            field = (kind, Field(validation_alias=step))
-            kind = create_model("Message", __config__=ConfigDict(extra="ignore"), below=field)
-        else:
-            before, length = step
-            others = (Any,) * (length - before - 1)
-            kind = tuple[*(Any,) * before, kind, *others]  # type: ignore[misc]
-    return TypeAdapter(kind)

@@ -1,75 +1,79 @@
-"""Bringing plugins to life and to an end. A broken one is reported and left out, never fatal."""
+"""Start and stop plugins. A plugin that fails is reported and left out; the hub runs on."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from contextvars import Context
+from types import TracebackType
 from typing import Final
 
 from hubd.activation.base import Activation
+from hubd.activation.class_checks import name_of
 from hubd.errors import HubError, NotFound, reason_of
 from hubd.plexus.discovery import Source
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import FailedPlugin, Hub, Node
 
-log = logging.getLogger("hubd.plexus")
+log = logging.getLogger(__name__)
 
-# A plugin that needs longer to get going is left out; the others must not wait for it.
+# Seconds that a lifespan has to start. A slower plugin is left out.
 START_SECONDS: Final = 5.0
-# All plugins together must be done in time for the daemon to exit within ten seconds.
+# Seconds that all plugins together have to stop, because the daemon exits within ten.
 STOP_SECONDS: Final = 3.0
 
 
 @asynccontextmanager
-async def plugins(hub: Hub, host: PlexusHost, found: Iterable[Source]) -> AsyncIterator[None]:
-    """Load, attach and start plugins; stop them on leaving, the last started first."""
+async def plugins(
+    hub: Hub, host: PlexusHost, sources: Iterable[Source]
+) -> AsyncIterator["Running"]:
+    """Load, attach and start plugins; stop them at the end, the last started first."""
     running = Running(hub, host)
     host.running = running
     try:
-        for source in found:
+        for source in sources:
             await _start(running, hub, host, source)
-        yield
+        yield running
     finally:
         host.running = None
-        await _stop(running.lives)
+        await _stop(running.lifespans)
 
 
 class Running:
-    """The running plugins of a hub. Children come and go while it runs."""
+    """The running plugins of a hub, with the children that were added at run time."""
 
     def __init__(self, hub: Hub, host: PlexusHost) -> None:
         self._hub = hub
         self._host = host
         # In the order in which they started.
-        self.lives: list[_Life] = []
+        self.lifespans: list[_Lifespans] = []
 
     async def bring_up(self, node: Node, source: Source) -> None:
-        """Make the tables of an attached node and those below it, and start them.
+        """Create the tables of a node and the nodes below it, and start their lifespans.
 
         Raises:
-            Exception: What failed; the node is no longer attached.
+            Exception: An error of the plugin. The node is detached again.
         """
-        life = _Life(self._hub, node, source)
+        lifespans = _Lifespans(self._hub, node, source)
         try:
             if self._hub.database is not None:
                 for below in node.walk():
                     await self._hub.database.migrate(below.path, below.activation.migrations)
-            # Describing it now finds types without JSON Schema before a caller does.
+            # Builds the schema, so that a type without JSON Schema fails here and not in a call.
             _ = self._hub.hash
-            await life.start()
+            await lifespans.start()
         except BaseException:
-            life.cancel()
+            lifespans.cancel()
             await self.take_down(node)
             raise
-        self.lives.append(life)
+        self.lifespans.append(lifespans)
 
     async def take_down(self, node: Node) -> None:
-        """Detach a node, then stop it and the children that were added below it."""
+        """Detach a node, then stop its lifespan and those of the nodes below it."""
         self._hub.detach(node)
-        ending = [life for life in self.lives if life.is_below(node)]
-        self.lives = [life for life in self.lives if life not in ending]
-        await _stop(ending)
+        stopping = [each for each in self.lifespans if each.is_below(node)]
+        self.lifespans = [each for each in self.lifespans if each not in stopping]
+        await _stop(stopping)
 
     async def add_child(self, parent: Activation, child: Activation) -> None:
         """As `Activation.add_child`."""
@@ -80,8 +84,8 @@ class Running:
     async def remove_child(self, parent: Activation, namespace: str) -> None:
         """As `Activation.remove_child`."""
         node = self._node_of(parent).children.get(namespace)
-        if node is None or not any(life.is_of(node) for life in self.lives):
-            raise NotFound(f"{parent.path} has added no child '{namespace}'")
+        if node is None or not any(each.is_of(node) for each in self.lifespans):
+            raise NotFound(f"{parent.path} has not added a child '{namespace}'")
         await self.take_down(node)
 
     def _node_of(self, activation: Activation) -> Node:
@@ -97,7 +101,7 @@ async def _start(running: Running, hub: Hub, host: PlexusHost, source: Source) -
         activation = source.load()
         namespace = activation.namespace
         await running.bring_up(hub.attach(activation, host), source)
-    except (Exception, SystemExit) as error:  # whatever a plugin does on import
+    except (Exception, SystemExit) as error:  # A plugin may even exit at import.
         reason = reason_of(error)
         if isinstance(error, HubError) and error.suggestion:
             reason = f"{reason}. {error.suggestion}"
@@ -105,11 +109,11 @@ async def _start(running: Running, hub: Hub, host: PlexusHost, source: Source) -
         hub.report_failure(FailedPlugin(source.target, source.found_in, reason, namespace))
 
 
-async def _stop(running: list["_Life"]) -> None:
-    """All of them, within the time there is."""
-    for life in reversed(running):
-        life.stop()
-    tasks = [life.task for life in running if life.task is not None]
+async def _stop(running: list["_Lifespans"]) -> None:
+    """Stop lifespans, the last started first, and wait up to `STOP_SECONDS`."""
+    for lifespans in reversed(running):
+        lifespans.stop()
+    tasks = [lifespans.task for lifespans in running if lifespans.task is not None]
     if tasks:
         _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS)
         for task in late:
@@ -117,11 +121,11 @@ async def _stop(running: list["_Life"]) -> None:
             task.cancel()
 
 
-class _Life:
-    """The lifespans of one plugin and its children, in a task of their own.
+class _Lifespans:
+    """The lifespans of a plugin and its children, in one task.
 
-    Its own task, because a plugin may hold a TaskGroup across its `yield`: when that fails, it
-    is this task that is cancelled and not the daemon.
+    A plugin may hold a TaskGroup across its `yield`. If the group fails, it cancels this task
+    and not the daemon.
     """
 
     def __init__(self, hub: Hub, node: Node, source: Source) -> None:
@@ -132,14 +136,14 @@ class _Life:
         self.task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Return when the plugin's start-up code has run.
+        """Wait until all lifespans have started.
 
         Raises:
-            Exception: What that code raised.
-            TimeoutError: It took too long.
+            Exception: The error of a lifespan.
+            TimeoutError: The start took longer than `START_SECONDS`.
         """
         started = asyncio.get_running_loop().create_future()
-        # A context of its own: a child may be started inside a call, and outlives it.
+        # A new context, because a child that is added in a call outlives the call.
         self.task = asyncio.create_task(
             self._run(started), name=f"lifespan of {self._node.path}", context=Context()
         )
@@ -151,20 +155,20 @@ class _Life:
             raise TimeoutError(f"lifespan took longer than {START_SECONDS:g} s to start") from None
 
     def stop(self) -> None:
-        """Ask for the end; the task finishes by itself."""
+        """Let the lifespans continue after their `yield`; the task ends by itself."""
         self._stop.set()
 
     def cancel(self) -> None:
-        """Give up a start that failed."""
+        """Cancel the task after a failed start."""
         if self.task is not None:
             self.task.cancel()
 
     def is_of(self, node: Node) -> bool:
-        """Return whether these are the lifespans of a node and the children it began with."""
+        """Return whether these lifespans start with that of the node."""
         return self._node is node
 
     def is_below(self, node: Node) -> bool:
-        """Return whether these are lifespans of a node or of anything below it."""
+        """Return whether these are lifespans of the node or of nodes below it."""
         return self._node is node or self._node.path.startswith(f"{node.path}.")
 
     async def _run(self, started: asyncio.Future[None]) -> None:
@@ -172,7 +176,7 @@ class _Life:
             async with _all_lifespans(list(self._node.walk())):
                 started.set_result(None)
                 await self._stop.wait()
-        except BaseException as error:  # it must reach start(), or the log
+        except BaseException as error:  # It must reach `start` or the log.
             if not started.done():
                 started.set_exception(
                     error if isinstance(error, Exception) else RuntimeError(repr(error))
@@ -190,5 +194,42 @@ async def _all_lifespans(nodes: list[Node]) -> AsyncIterator[None]:
         yield
         return
     first, *rest = nodes
-    async with asynccontextmanager(first.activation.lifespan)(), _all_lifespans(rest):
+    async with _Lifespan(first.activation), _all_lifespans(rest):
         yield
+
+
+class _Lifespan:
+    """The `lifespan` of one activation as a context manager.
+
+    As `asynccontextmanager`, with words for a missing and for a second `yield`.
+    """
+
+    def __init__(self, activation: Activation) -> None:
+        self._name = f"{name_of(type(activation))}.lifespan"
+        self._steps: AsyncGenerator[None, None] = activation.lifespan()  # type: ignore[assignment]
+
+    async def __aenter__(self) -> None:
+        try:
+            await anext(self._steps)
+        except StopAsyncIteration:
+            raise TypeError(f"{self._name} ended without `yield`; it must yield once") from None
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        try:
+            if error is None:
+                await anext(self._steps)
+            else:
+                await self._steps.athrow(error)
+        except StopAsyncIteration:
+            return True
+        except BaseException as raised:
+            if raised is error:
+                return False
+            raise
+        await self._steps.aclose()
+        raise TypeError(f"{self._name} yielded twice; it must yield once")

@@ -1,4 +1,4 @@
-"""The methods that every namespace answers: `schema`, `hash` and `resolve_handle`."""
+"""The methods that the hub answers for every namespace: `schema`, `hash`, `resolve_handle`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -17,23 +17,24 @@ from hubd.activation.method import UNIVERSAL, Method, MethodMark, mark_of, metho
 from hubd.errors import HubError, MethodNotFound
 from hubd.mustache.template import MAX_TEMPLATE, Template
 from hubd.plexus.describe import method_schema
-from hubd.plexus.hub import Hub, Node, did_you_mean
+from hubd.plexus.hub import Hub, Node
 from hubd.plexus.resolve import Answer, resolve, resolve_each
 from hubd.wire.jsonrpc import dump
+from hubd.wire.text import did_you_mean
 
-# One call resolves at most this many handles; a longer list is several calls.
+# The maximum number of handles in one call.
 MAX_HANDLES: Final = 1000
 
 
 class Hash(Event):
-    """The hash of a namespace; `event` is there for older clients."""
+    """The hash of a namespace. Older clients need `event`."""
 
     event: str = "hash"
     value: str
 
 
 class HandleOrigin(BaseModel, defer_build=True):
-    """Who owns a handle."""
+    """The owner of a handle."""
 
     plugin_id: str
     plugin: str
@@ -41,18 +42,18 @@ class HandleOrigin(BaseModel, defer_build=True):
 
 
 class ResolvedHandle(Event, tag="resolved"):
-    """What a handle points at."""
+    """The data of a handle."""
 
     handle: str
     kind: str
     data: dict[str, Any]
     origin: HandleOrigin
     summary: str
-    text: str | None = Field(description="The data as the template has it, if one was given")
+    text: str | None = Field(description="The data as text, if the call has a template")
 
 
 class UnresolvedHandle(Event, tag="unresolved"):
-    """Why one of several handles could not be resolved."""
+    """The error of one of several handles."""
 
     handle: str
     code: str
@@ -60,7 +61,7 @@ class UnresolvedHandle(Event, tag="unresolved"):
 
 
 class Namespace:
-    """One namespace, as the hub itself answers for it."""
+    """The universal methods of one namespace."""
 
     def __init__(self, hub: Hub, node: Node) -> None:
         self.hub = hub
@@ -68,10 +69,10 @@ class Namespace:
 
     @method(streaming=False, read_only=True)
     async def schema(self, method: str | None = None) -> AsyncIterator[Encoded]:
-        """Describe this namespace, or one method of it.
+        """Show the schema of a namespace or of one of its methods.
 
         Args:
-            method: A method; a path such as `earth.info` reaches into the children.
+            method: Method name, or a path below this namespace such as `earth.info`.
         """
         if method is None:
             yield Encoded(dump(self.node.schema))
@@ -82,7 +83,7 @@ class Namespace:
 
     @method(streaming=False, read_only=True)
     async def hash(self) -> AsyncIterator[Hash]:
-        """The hash that changes when anything in this namespace or below it does."""
+        """Show the hash of a namespace. It changes with the namespace and everything below it."""
         yield Hash(value=self.node.schema["hash"])
 
     @method(read_only=True)
@@ -91,51 +92,50 @@ class Namespace:
         handle: UnreadHandle | Annotated[list[UnreadHandle], Field(max_length=MAX_HANDLES)],
         template: Annotated[str, Field(max_length=MAX_TEMPLATE)] | None = None,
     ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle | Encoded]:
-        """Read back what a handle points at, or each of several, in order.
+        """Show the data of a handle, or of each handle of a list.
 
         Args:
-            handle: The handle, or an array of handles; of several, those that fail are
-                reported one by one and do not stop the others.
-            template: Write the data by this Mustache template, such as `{{role}}: {{content}}`.
+            handle: Handle, or array of handles. A handle that fails does not stop the others.
+            template: Mustache template for the data, such as `{{role}}: {{content}}`.
         """
-        written = None
+        parsed = None
         if template is not None:
-            # In a thread, as all work on templates: a long one would hold up everybody else.
-            written = await asyncio.to_thread(Template.parse, template)
+            # In a thread, because a long template would block other calls.
+            parsed = await asyncio.to_thread(Template.parse, template)
         if not isinstance(handle, list):
-            owner, found = await resolve(self.hub, handle, within=self.node)
-            for resolved in await resolved_events(owner, found, written):
+            owner, results = await resolve(self.hub, handle, within=self.node)
+            for resolved in await resolved_events(owner, results, parsed):
                 yield resolved
             return
         async with aclosing(resolve_each(self.hub, handle, within=self.node)) as answers:
-            async for event in answered(handle, answers, written):
+            async for event in answer_events(handle, answers, parsed):
                 yield event
 
 
-async def answered(
+async def answer_events(
     handles: Iterable[str | dict[str, Any]],
     answers: AsyncIterator[Answer],
     template: Template | None = None,
 ) -> AsyncIterator[UnresolvedHandle | Encoded]:
-    """What several handles point at, as events, in order."""
-    given = iter(handles)
+    """Yield an event for each handle, in the order of the handles."""
+    remaining = iter(handles)
     async for answer in answers:
-        asked = next(given)
+        handle = next(remaining)
         if isinstance(answer, HubError):
-            shown = asked if isinstance(asked, str) else dump(asked).decode()
-            yield UnresolvedHandle(handle=shown, code=answer.code, message=answer.message)
+            text = handle if isinstance(handle, str) else dump(handle).decode()
+            yield UnresolvedHandle(handle=text, code=answer.code, message=answer.message)
         else:
             for event in await resolved_events(*answer, template):
                 yield event
 
 
 async def resolved_events(
-    owner: Node, found: list[Resolved], template: Template | None
+    owner: Node, results: list[Resolved], template: Template | None
 ) -> list[Encoded]:
-    """What a handle points at, as `ResolvedHandle` events; the data goes in as it is."""
-    texts: list[str | None] = [None] * len(found)
+    """Return `ResolvedHandle` events, without parsing and encoding the data again."""
+    texts: list[str | None] = [None] * len(results)
     if template is not None:
-        texts = await asyncio.to_thread(_written, template, found)
+        texts = await asyncio.to_thread(_render, template, results)
     return [
         Encoded(
             b'{"type":"resolved","handle":%b,"kind":"%b","data":%b,"origin":%b,"summary":%b,'
@@ -149,16 +149,16 @@ async def resolved_events(
                 to_json(text),
             )
         )
-        for entry, text in zip(found, texts, strict=True)
+        for entry, text in zip(results, texts, strict=True)
     ]
 
 
-def _written(template: Template, found: list[Resolved]) -> list[str | None]:
-    """The data as a template has it: text, not HTML."""
-    return [template.render(entry.data, escape=False) for entry in found]
+def _render(template: Template, results: list[Resolved]) -> list[str | None]:
+    """Return the data as text, without HTML escapes."""
+    return [template.render(entry.data, escape=False) for entry in results]
 
 
-# Few plugins with few kinds of handles own very many handles.
+# Cached, because many handles have the same plugin and method.
 @lru_cache(maxsize=1024)
 def _origin(plugin_id: UUID, plugin: str, method: str) -> bytes:
     origin = HandleOrigin(plugin_id=str(plugin_id), plugin=plugin, method=method)
@@ -166,34 +166,34 @@ def _origin(plugin_id: UUID, plugin: str, method: str) -> bytes:
 
 
 def describe_method(node: Node, name: str) -> Mapping[str, Any]:
-    """The schema of one method, universal ones included.
+    """Return the schema of a method, also of a universal one.
 
     Raises:
-        MethodNotFound: There is none of that name.
+        MethodNotFound: The namespace does not have the method.
     """
     return method_schema(find_method(node, name), node.activation, node.path)
 
 
 def find_method(node: Node, name: str) -> Method:
-    """A method of a namespace by its name; `-` and `_` are the same.
+    """Return a method of a namespace. In its name, `-` and `_` are the same.
 
     Raises:
-        MethodNotFound: With the names there are, and the nearest.
+        MethodNotFound: Lists the methods that exist, and suggests the nearest.
     """
     name = name.replace("-", "_")
-    found = UNIVERSAL_METHODS.get(name) or node.activation.methods.get(name)
-    if found is None or (name == "resolve_handle" and not resolves(node)):
+    entry = UNIVERSAL_METHODS.get(name) or node.activation.methods.get(name)
+    if entry is None or (name == "resolve_handle" and not resolves(node)):
         names = list(node.activation.methods)
         raise MethodNotFound(
             f"'{node.path}' has no method '{name}'",
             suggestion=did_you_mean(name, names) or f"'{node.path}' has these methods",
             available=names,
         )
-    return found
+    return entry
 
 
 def resolves(node: Node) -> bool:
-    """Whether a namespace answers `resolve_handle`: every hub does, and all with handle types."""
+    """Return whether a namespace has `resolve_handle`: hubs, and plugins with handle types."""
     return bool(node.activation.resolvers or node.children or node.parent is None)
 
 

@@ -1,17 +1,14 @@
-"""Handles to data, through the tree of hubs."""
+"""Resolve handles: find the owner in the tree and run its resolver."""
 
 import asyncio
 import logging
-import re
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from functools import lru_cache
-from string import Formatter
 from typing import Any, Final
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from hubd.activation.event import Encoded
 from hubd.activation.handle import ORIGIN
@@ -28,26 +25,25 @@ from hubd.errors import (
 from hubd.plexus.encode import encode
 from hubd.plexus.hub import Hub, Node
 from hubd.wire import handle as grammar
+from hubd.wire import summary
 from hubd.wire.handle import WireHandle
 
-log = logging.getLogger("hubd.plexus")
+log = logging.getLogger(__name__)
 
-# A resolver reads one thing back. One that takes longer must not hold up a whole tree.
+# The time limit of one resolver, so that a slow one does not block a whole tree.
 RESOLVE_TIMEOUT_SECONDS: Final = 30.0
-# Of many handles, so many are resolved at the same time.
+# The number of handles that `resolve_each` resolves at the same time.
 CONCURRENT: Final = 16
-# A summary is one line of a terminal, at most.
-SUMMARY_LENGTH: Final = 200
 
-# Who owns a handle, and what it points at; or why it could not be resolved.
+# The owner and the data of a handle, or the error of resolving it.
 Answer = tuple[Node, list[Resolved]] | HubError
 
 
 def read_handle(value: object) -> WireHandle:
-    """A handle from its text or an object form.
+    """Parse a handle from its text or an object form.
 
     Raises:
-        HandleInvalid: It is neither.
+        HandleInvalid: The value is not a handle.
     """
     if isinstance(value, WireHandle):
         return value
@@ -60,11 +56,16 @@ def read_handle(value: object) -> WireHandle:
 async def resolve(
     hub: Hub, handle: object, within: Node | None = None
 ) -> tuple[Node, list[Resolved]]:
-    """What a handle points at, and who owns it; normally one thing, for some handles several.
+    """Return the owner and the data of a handle. A resolver may return several results.
+
+    Args:
+        hub: The hub.
+        handle: The handle, its text or an object form.
+        within: The namespace to search; the whole tree by default.
 
     Raises:
         HubError: `activation_not_found`, `version_unsupported`, `handle_not_supported`,
-            `handle_invalid`, `handle_target_missing`, or what the resolver failed with.
+            `handle_invalid`, `handle_target_missing`, `timeout`, or the error of the resolver.
     """
     try:
         async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
@@ -76,19 +77,19 @@ async def resolve(
 async def resolve_each(
     hub: Hub, handles: Iterable[object], within: Node | None = None
 ) -> AsyncGenerator[Answer, None]:
-    """Each of several handles, in order: what it points at, or why it could not be resolved.
+    """Yield the owner and the data of each handle, or its error, in the order of the handles.
 
-    Closing the generator ends what is still under way.
+    Closing the generator cancels the resolvers that still run.
     """
-    waiting = iter(handles)
+    remaining = iter(handles)
     running: deque[asyncio.Task[Answer]] = deque()
     try:
         while True:
-            while len(running) < CONCURRENT and (handle := next(waiting, None)) is not None:
+            while len(running) < CONCURRENT and (handle := next(remaining, None)) is not None:
                 running.append(asyncio.create_task(_attempt(hub, handle, within)))
             if not running:
                 return
-            # Stays in the queue until it is done: whoever leaves meanwhile takes it along.
+            # Kept in the queue until it is done, so that closing the generator cancels it.
             answer = await running[0]
             running.popleft()
             yield answer
@@ -104,11 +105,11 @@ async def _attempt(hub: Hub, handle: object, within: Node | None) -> Answer:
         return error
 
 
-async def _resolve(hub: Hub, written: object, within: Node | None) -> tuple[Node, list[Resolved]]:
-    handle = read_handle(written)
+async def _resolve(hub: Hub, value: object, within: Node | None) -> tuple[Node, list[Resolved]]:
+    handle = read_handle(value)
     owner = hub.owner_of(handle, within)
     if handle.plugin != owner.path:
-        # Handles are shown by name, whichever way they were written.
+        # The result names the plugin, also if the handle had its id.
         handle = replace(handle, plugin=owner.path)
     entry = owner.activation.resolvers.get(handle.method)
     if entry is None:
@@ -116,14 +117,14 @@ async def _resolve(hub: Hub, written: object, within: Node | None) -> tuple[Node
         raise HandleNotSupported(f"{owner.path} has no handles '{handle.method}'", available=types)
     kind, template = entry.handle.kind, entry.handle.summary
     context = {ORIGIN: owner.activation.origin}
-    found: list[Resolved] = []
+    results: list[Resolved] = []
     try:
         events = entry.function(owner.activation, entry.handle.parse(handle))
         async with aclosing(events) as stream:
             async for event in stream:
                 json = encode(event, entry.events, f"the resolver of {owner.path}", context)
-                summary = _summary(template, event, handle, context)
-                found.append(Resolved(handle, kind, json, summary))
+                line = _summary(template, event, handle, context)
+                results.append(Resolved(handle, kind, json, line))
     except NotFound as error:
         raise HandleTargetMissing(error.message) from error
     except (HubError, TimeoutError):
@@ -133,76 +134,33 @@ async def _resolve(hub: Hub, written: object, within: Node | None) -> tuple[Node
         failure = ExecutionError(f"{type(error).__name__}: {error}")
         failure.logged = True
         raise failure from error
-    if not found:
-        raise HandleTargetMissing(f"nothing is left behind {handle}")
-    return owner, found
+    if not results:
+        raise HandleTargetMissing(f"{handle} has no data any more")
+    return owner, results
 
 
 def _too_slow(handle: object) -> Timeout:
     return Timeout(f"{handle} took longer than {RESOLVE_TIMEOUT_SECONDS:.0f} s")
 
 
-class _Format(Formatter):
-    """Write values as everywhere else, in JSON; a missing one is empty."""
-
-    def convert_field(self, value: Any, conversion: str | None) -> Any:
-        if conversion in ("r", "a"):
-            return to_json(value, fallback=str).decode()
-        return self.format_field(value, "") if conversion == "s" else value
-
-    def format_field(self, value: Any, format_spec: str) -> Any:
-        if value is None:
-            return ""
-        if isinstance(value, bool | dict | list):
-            value = to_json(value, fallback=str).decode()
-        return super().format_field(value, format_spec)
-
-
-class _Object(dict[str, Any]):
-    """An object of JSON whose members are attributes too: `{server.port}`."""
-
-    def __getattr__(self, name: str) -> Any:
-        value = self[name]
-        return _Object(value) if isinstance(value, dict) else value
-
-
-_FORMAT: Final = _Format()
-
-
-@lru_cache(maxsize=1024)
-def _names(template: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the fields that a summary uses, and those of them that have a format of a date."""
-    parsed = _FORMAT.parse(template)
-    named = [(re.split(r"[.\[]", name or "")[0], spec or "") for _, name, spec, _ in parsed]
-    return (
-        frozenset(name for name, _ in named),
-        frozenset(name for name, spec in named if re.search("%[A-Za-z]", spec)),
-    )
-
-
 def _summary(template: str, event: Any, handle: WireHandle, context: dict[str, Any]) -> str:
-    """Return one line about the data, by the handle type's own format."""
+    """Return the data in one line, by the template of the handle type."""
     if not template:
         return str(handle)
     try:
-        fields = _fields(template, event, context)
-        line = " ".join(_FORMAT.vformat(template, (), fields).split())
-    except (KeyError, IndexError, ValueError, AttributeError, TypeError):
+        return summary.fill(template, _fields(template, event, context))
+    except summary.BadTemplate:
         log.warning("the summary %r of %s does not fit its data", template, handle)
         return str(handle)
-    return line if len(line) <= SUMMARY_LENGTH else f"{line[: SUMMARY_LENGTH - 1]}…"
 
 
 def _fields(template: str, event: Any, context: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the fields for a summary as JSON has them; dates that are formatted stay dates."""
+    """Return the fields of a summary as JSON values. Dates with a format stay dates."""
     if isinstance(event, Encoded):
         data: dict[str, Any] = from_json(event.json)
-    else:
-        names, dates = _names(template)
-        data = event.__pydantic_serializer__.to_python(
-            event, mode="json", include=set(names), context=context
-        )
-        data |= {name: getattr(event, name) for name in dates}
-    return {
-        name: _Object(value) if isinstance(value, dict) else value for name, value in data.items()
-    }
+        return data
+    names, dates = summary.field_names(template)
+    data = event.__pydantic_serializer__.to_python(
+        event, mode="json", include=set(names), context=context
+    )
+    return data | {name: getattr(event, name) for name in dates}

@@ -1,4 +1,4 @@
-"""The hub's own methods: the root of the tree is an activation like the others."""
+"""The root of the tree: an activation with the hub's own methods."""
 
 import re
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from pydantic import Field
 from hubd.activation import Activation, Encoded, Event, Unavailable, method
 from hubd.activation.params import NodeId, TreeId
 from hubd.plexus.hub import Hub, Node
-from hubd.plexus.namespace import UNIVERSAL_METHODS, ResolvedHandle, UnresolvedHandle, answered
+from hubd.plexus.namespace import UNIVERSAL_METHODS, ResolvedHandle, UnresolvedHandle, answer_events
 from hubd.plexus.resolve import resolve_each
 from hubd.storage.arbor import tree, walk
 from hubd.wire.paths import HUB_NAME
@@ -19,7 +19,7 @@ _WORD: Final = re.compile(r"[a-z0-9]+")
 
 
 class NamespaceInfo(Event, tag="activation"):
-    """One namespace of the tree."""
+    """A namespace of the tree."""
 
     namespace: str
     version: str
@@ -31,14 +31,14 @@ class NamespaceInfo(Event, tag="activation"):
 
 
 class BrokenPlugin(Event):
-    """A plugin that was left out, and why."""
+    """A plugin that failed, with the reason."""
 
     source: str
     reason: str
 
 
 class NamespaceHash(Event, tag="hashes"):
-    """The hashes of one namespace."""
+    """The hashes of a namespace."""
 
     namespace: str
     hash: str
@@ -47,7 +47,7 @@ class NamespaceHash(Event, tag="hashes"):
 
 
 class Match(Event):
-    """A method that fits a search."""
+    """A method that matches a search."""
 
     method: str
     description: str
@@ -55,32 +55,32 @@ class Match(Event):
 
 
 class Plexus(Activation, version="1.0.0"):
-    """The hub: everything there is, how to call it, and what handles point at."""
+    """The hub: lists namespaces, finds methods, calls them and resolves handles."""
 
     def __init__(self, name: str = HUB_NAME) -> None:
         self.namespace = name
-        # The root alone lists what every namespace answers.
+        # Only the root lists the universal methods.
         self.methods = {**type(self).methods, **UNIVERSAL_METHODS}  # type: ignore[misc]
-        # Set by whoever builds the hub around this root.
+        # Set by `build_hub`.
         self.hub: Hub
 
-    # Whatever the inner method may do, this may do.
+    # The inner method may ask its caller and use the caller's context.
     @method(bidirectional=True, needs_context=True)
     async def call(
         self, method: str, params: dict[str, Any] | None = None
     ) -> AsyncIterator[Encoded]:
-        """Call a method by its path; what it yields is what this yields.
+        """Call a method by its path and stream its events.
 
         Args:
-            method: The path, such as `solar.earth.info`.
-            params: The parameters of that method.
+            method: Path of the method, such as `solar.earth.info`.
+            params: Parameters of the method.
         """
-        raise AssertionError("dispatch runs the inner method in place of this one")
+        raise AssertionError("dispatch.py calls the inner method directly")
         yield Encoded(b"")  # pragma: no cover -- makes this a generator
 
     @method(read_only=True, render="table")
     async def activations(self) -> AsyncIterator[NamespaceInfo | BrokenPlugin]:
-        """List every namespace, and the plugins that could not be loaded."""
+        """List all namespaces, and the plugins that failed."""
         for node in self.hub.root.walk():
             yield NamespaceInfo(
                 namespace=node.path,
@@ -96,7 +96,7 @@ class Plexus(Activation, version="1.0.0"):
 
     @method(read_only=True, render="table")
     async def hashes(self) -> AsyncIterator[NamespaceHash]:
-        """The hash of every namespace, to find out which cached schemas are stale."""
+        """List the hash of every namespace, to find stale schemas in a cache."""
         for node in self.hub.root.walk():
             yield NamespaceHash(
                 namespace=node.path,
@@ -109,11 +109,11 @@ class Plexus(Activation, version="1.0.0"):
     async def search(
         self, query: str, limit: Annotated[int, Field(ge=1, le=1000)] = 20
     ) -> AsyncIterator[Match]:
-        """Find methods by words in their names and descriptions, best first.
+        """Find methods by words in their names and descriptions, the best match first.
 
         Args:
             query: One or more words.
-            limit: How many to list at most.
+            limit: Maximum number of methods.
         """
         words = set(_WORD.findall(query.lower()))
         matches = [match for node in self.hub.root.walk() for match in _matches(node, words)]
@@ -128,49 +128,50 @@ class Plexus(Activation, version="1.0.0"):
         node_id: NodeId | None = None,
         lanes: list[Literal["main", "events"]] | None = None,
     ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle | Encoded]:
-        """Resolve every handle of a tree, or of the path to one of its nodes.
+        """Show the data of every handle in a tree, or on the path to a node.
 
-        The handles of a path come in its order, those of a tree in order of creation.
+        Handles on a path are listed from the root to the node, handles of a tree in order of
+        creation.
 
         Args:
-            tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: Only the path from the root to this node: its id, or the last 4 or more digits.
-            lanes: The lanes to walk; `main` and the node's own by default.
+            tree_id: Tree id, or its first 8 or more digits.
+            node_id: Id of the node at the end of the path, or its last 4 or more digits.
+            lanes: Lanes to walk; by default `main` and the lane of the node.
         """
         database = self.hub.database
         if database is None:
             raise Unavailable("this hub has no database")
-        found = await tree.look_up(database, tree_id)
-        shown = set(map(tree.LANES.index, lanes or ["main"]))
+        key = await tree.look_up(database, tree_id)
+        walked = set(map(tree.LANES.index, lanes or ["main"]))
         if node_id is None:
-            pages = walk.whole(database, found, frozenset(shown))
+            pages = walk.whole(database, key, frozenset(walked))
         else:
-            place = await tree.look_up_place(database, found, node_id)
+            place = await tree.look_up_place(database, key, node_id)
             if not lanes:
-                shown.add(place.lane)
-            pages = walk.nodes(database, await walk.path(database, place), frozenset(shown))
+                walked.add(place.lane)
+            pages = walk.nodes(database, await walk.path(database, place), frozenset(walked))
         async for page in pages:
             handles = [node.handle for node in page if node.handle is not None]
             async with aclosing(resolve_each(self.hub, handles)) as answers:
-                async for event in answered(handles, answers):
+                async for event in answer_events(handles, answers):
                     yield event
 
 
 def build_hub(name: str = HUB_NAME, **options: Any) -> Hub:
-    """A hub with its root and nothing else yet."""
+    """Return a hub with only its root."""
     root = Plexus(name)
     root.hub = Hub(root, **options)
     return root.hub
 
 
 def _matches(node: Node, words: set[str]) -> list[Match]:
-    """Name words count four times as much as words of the description."""
-    found = []
+    """Return the methods of a node that match. A name counts four times as much as a text."""
+    matches = []
     for entry in node.activation.methods.values():
         path = f"{node.path}.{entry.name}"
         name = path.lower()
         text = f"{entry.description} {entry.details} {node.activation.description}".lower()
         score = sum(4 * (word in name) + (word in text) for word in words)
         if score:
-            found.append(Match(method=path, description=entry.description, score=score))
-    return found
+            matches.append(Match(method=path, description=entry.description, score=score))
+    return matches

@@ -1,7 +1,7 @@
 """Report coroutines that were never awaited: their code never ran.
 
 Python only warns about them, on standard error. Here the warning becomes an error in the log that
-names the method, and a call whose own code forgot the `await` fails.
+names the method, and the call of that method fails.
 """
 
 import inspect
@@ -14,7 +14,7 @@ from typing import Final, TextIO
 
 from hubd.plexus.dispatch import current_call
 
-log = logging.getLogger("hubd.plexus")
+log = logging.getLogger(__name__)
 
 _NEVER_AWAITED: Final = re.compile(r"coroutine '(?P<name>[^']+)' was never awaited")
 
@@ -23,7 +23,7 @@ _NEVER_AWAITED: Final = re.compile(r"coroutine '(?P<name>[^']+)' was never await
 def warnings_in_log() -> Iterator[None]:
     """Send warnings to the log for as long as the block lasts."""
     with warnings.catch_warnings():
-        # Each time, not once for each line: every lost call counts.
+        # Every time, not once for each line of code.
         warnings.filterwarnings("always", _NEVER_AWAITED.pattern, RuntimeWarning)
         warnings.showwarning = _report
         yield
@@ -45,7 +45,8 @@ def _report(
         return
     problem = f"{lost['name']}(…) was never awaited, so it did not run ({filename}:{lineno})"
     log.error("%s%s; write `await` before it", problem, during)
-    # Garbage of other calls may be collected here. Only the method's own file is certain.
+    # Python warns when it collects the coroutine, perhaps during another call. The call fails
+    # only if the warning names the file of its method.
     spec = call.spec if call else None
     if call and spec and inspect.unwrap(spec.function).__code__.co_filename == filename:
         call.unawaited = problem

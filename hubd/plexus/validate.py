@@ -1,59 +1,46 @@
 """Check the params of a call against the model of its method, as strictly as JSON Schema does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic import ValidationError
 
 from hubd.activation.method import Method
 from hubd.errors import HandleInvalid, HubError, InvalidParams, VersionUnsupported, by_code
 from hubd.plexus import invalid_params
-from hubd.plexus.hub import did_you_mean
-from hubd.plexus.large import Source
+from hubd.plexus.json_values import params_validator
+from hubd.wire.text import did_you_mean
 
 # Params with more problems are refused without details.
 MAX_PROBLEMS: Final = 200
 
 
-def validate(
-    spec: Method, params: Mapping[str, Any], source: Source | None = None
-) -> dict[str, Any]:
-    """Check the params as JSON against the method's model, strictly: no "3" for a number.
-
-    Args:
-        spec: The method.
-        params: Its params as they were parsed.
-        source: The large message that has them. They are validated from its text, because
-            encoding them again takes long.
+def validate(spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Check parsed params against the method's model, strictly: no "3" for a number.
 
     Raises:
         InvalidParams: Names the first field that does not fit, and why.
-        HandleInvalid: A handle among them is none.
+        HandleInvalid: A handle among them is malformed.
     """
     params = _by_main_name(spec, params)
     if len(params) > MAX_PROBLEMS:
         raise _too_many_problems(spec, f"{len(params):,} parameters are too many")
     try:
-        if source is not None:
-            model = source.validate(spec.params)
-        else:
-            model = _validate_short(spec.params, to_json(params))
+        values = _validate(params_validator(spec.params), params)
     except ValidationError as error:
-        raise _invalid(spec, error, len(source.path) if source is not None else 0) from None
-    except PydanticSerializationError as error:
-        # A lone surrogate, say, which a plugin may have in a text.
-        raise InvalidParams(f"the params are no JSON: {error}") from None
+        raise _invalid(spec, error) from None
     if spec.one_of:
         _check_one(spec.one_of, params)
-    return {name: getattr(model, name) for name in spec.params.model_fields}
+    return values
 
 
-def _validate_short(model: type[BaseModel], text: bytes) -> Any:
-    """Validate JSON strictly, but take 1.0 for an integer, as JSON Schema does."""
-    validator = model.__pydantic_validator__
+def _validate(
+    validator: Callable[[Mapping[str, Any]], dict[str, Any]], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Validate strictly, but take 1.0 for an integer, as JSON Schema does."""
     try:
-        return validator.validate_json(text, strict=True)
+        return validator(params)
     except ValidationError as error:
         if error.error_count() > MAX_PROBLEMS:
             raise
@@ -64,10 +51,10 @@ def _validate_short(model: type[BaseModel], text: bytes) -> Any:
         ]
         if not floats:
             raise
-        params = from_json(text)
+        corrected = deepcopy(dict(params))
         for place in floats:
-            _make_integer(params, place)
-        return validator.validate_json(to_json(params), strict=True)
+            _make_integer(corrected, place)
+        return validator(corrected)
 
 
 def _make_integer(value: Any, place: Sequence[str | int]) -> None:
@@ -106,15 +93,14 @@ def _by_main_name(spec: Method, params: Mapping[str, Any]) -> Mapping[str, Any]:
     return params
 
 
-def _invalid(spec: Method, error: ValidationError, depth: int = 0) -> HubError:
-    """Return the error for the caller; the params are this deep in what was validated."""
+def _invalid(spec: Method, error: ValidationError) -> HubError:
+    """Return the error for the caller."""
     if error.error_count() > MAX_PROBLEMS:
         return _too_many_problems(spec, f"{error.error_count():,} values do not fit the schema")
     problems = error.errors(include_url=False, include_input=False)
     names = list(spec.params.model_fields)
     first = problems[0]
     for problem in problems:
-        problem["loc"] = problem["loc"][depth:]
         # Where a handle is one of several types, the others' problems come first and say less.
         if problem["type"] in (HandleInvalid.code, VersionUnsupported.code):
             return by_code(problem["type"], problem["msg"])

@@ -1,4 +1,4 @@
-"""echo: says what it hears. The smallest plugin there is, and the first call anybody makes."""
+"""echo: returns its input. A small plugin for a first call."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -9,57 +9,57 @@ from hubd.activation import Activation, Event, Handle, method, resolver
 
 
 class Echoed(Handle, method="once", kind="output", summary="{message}"):
-    """Points at something that was said; the handle itself carries it."""
+    """The handle of a message. The handle itself holds the text."""
 
-    message: str = Field(description="What was said")
+    message: str = Field(description="The message")
 
 
-class Echo(Event):
-    """What was heard."""
+class Echo(Event, summary="{message}"):
+    """A returned message."""
 
     message: str
     count: int
     handle: Echoed
 
 
-class Pong(Event):
-    """The hub is there."""
+class Pong(Event, summary="{message}"):
+    """The answer to a ping."""
 
     message: str
 
 
 class EchoPlugin(Activation, namespace="echo", version="1.0.0"):
-    """Say back what was said: a first call, and a test of the way there and back."""
+    """Return messages, to try the hub or to test a connection."""
 
     @method(read_only=True)
     async def echo(
         self, message: str, count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     ) -> AsyncIterator[Echo]:
-        """Say something back, once or many times.
+        """Return a message once or several times.
 
         Args:
-            message: What to say.
-            count: How many times.
+            message: The message.
+            count: The number of times.
         """
         handle = Echoed(message=message)
         for number in range(1, count + 1):
             yield Echo(message=message, count=number, handle=handle)
 
-    @method(streaming=False, read_only=True)
-    async def once(self, message: str) -> AsyncIterator[Echo]:
-        """Say something back once.
+    @method(read_only=True)
+    async def once(self, message: str) -> Echo:
+        """Return a message once.
 
         Args:
-            message: What to say.
+            message: The message.
         """
-        yield Echo(message=message, count=1, handle=Echoed(message=message))
+        return Echo(message=message, count=1, handle=Echoed(message=message))
 
-    @method(streaming=False, read_only=True)
-    async def ping(self) -> AsyncIterator[Pong]:
-        """Ask whether the hub is there."""
-        yield Pong(message="pong")
+    @method(read_only=True)
+    async def ping(self) -> Pong:
+        """Check whether the hub answers."""
+        return Pong(message="pong")
 
     @resolver
-    async def said(self, handle: Echoed) -> AsyncIterator[Echo]:
-        """Say it once more."""
-        yield Echo(message=handle.message, count=1, handle=handle)
+    async def resolve_message(self, handle: Echoed) -> Echo:
+        """Return the message of a handle."""
+        return Echo(message=handle.message, count=1, handle=handle)

@@ -1,7 +1,6 @@
-"""health: is the hub well?"""
+"""health: the state of the hub."""
 
 import time
-from collections.abc import AsyncIterator
 from typing import Literal
 
 from pydantic import BaseModel
@@ -11,14 +10,14 @@ from hubd.activation import Activation, Event, Unavailable, method
 
 
 class FailedPlugin(BaseModel, defer_build=True):
-    """A plugin that could not be loaded, or whose background work ended with an error."""
+    """A plugin that failed to load, or failed in its background work."""
 
     plugin: str
     reason: str
 
 
-class Health(Event):
-    """How the hub is doing."""
+class Health(Event, summary="{status}, database: {database}"):
+    """The state of the hub, its database and its plugins."""
 
     status: Literal["healthy", "degraded"]
     version: str
@@ -28,29 +27,28 @@ class Health(Event):
 
 
 class HealthPlugin(Activation, namespace="health", version="1.0.0"):
-    """How the hub is doing."""
+    """The state of the hub."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
 
-    @method(streaming=False, read_only=True)
-    async def check(self) -> AsyncIterator[Health]:
+    @method(read_only=True)
+    async def check(self) -> Health:
         """Report whether the hub, its database and its plugins work."""
         try:
             await self.db.fetch_one("SELECT count(*) FROM sqlite_schema")
-            trouble = None
+            problem = None
         except Unavailable as error:
-            trouble = error.message
-        async with self.host.call("_info") as infos:
-            failed = [
-                FailedPlugin(plugin=entry["plugin"], reason=entry["reason"])
-                async for info in infos
-                for entry in info.get("failed_plugins", ())
-            ]
-        yield Health(
-            status="degraded" if trouble or failed else "healthy",
+            problem = error.message
+        info = await self.host.call_one("_info")
+        failed = [
+            FailedPlugin(plugin=entry["plugin"], reason=entry["reason"])
+            for entry in info.get("failed_plugins", ())
+        ]
+        return Health(
+            status="degraded" if problem or failed else "healthy",
             version=__version__,
             uptime_seconds=round(time.monotonic() - self._started, 3),
-            database=trouble or "ok",
+            database=problem or "ok",
             failed_plugins=failed,
         )

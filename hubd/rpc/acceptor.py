@@ -1,7 +1,7 @@
 """Accept connections on a listening socket, and pause for a moment at the limit of open files.
 
-In place of asyncio's server, which at that limit logs a stack trace and plans a retry for each
-connection that may wait, hundreds of times a second, and goes on with it while it is closed.
+asyncio's server is not used: at that limit it logs a stack trace and schedules a retry for each
+waiting connection, hundreds of times a second, even while it is closed.
 """
 
 import asyncio
@@ -13,18 +13,18 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-log = logging.getLogger("hubd.transport")
+log = logging.getLogger(__name__)
 
-# Connections that are accepted before the event loop turns to others.
+# Connections that are accepted before other work of the event loop runs.
 AT_ONCE: Final = 64
-# After a failure for lack of descriptors or memory: before the next attempt, and the next report.
+# Seconds until the next attempt, and the next log line, if descriptors or memory ran out.
 RETRY_SECONDS: Final = 0.1
 REPORT_SECONDS: Final = 10.0
 EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Acceptor:
-    """Gives each connection a protocol of its own."""
+    """Accepts connections and creates a protocol for each."""
 
     def __init__(
         self, listener: socket.socket, make_protocol: Callable[[], asyncio.BaseProtocol]
@@ -32,16 +32,16 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._listener = listener
         self._make_protocol = make_protocol
-        # The connections that get their protocol just now.
+        # The tasks that create protocols for new connections.
         self._tasks: set[asyncio.Task[None]] = set()
         self._retry: asyncio.TimerHandle | None = None
-        # Failures before this time are not reported.
+        # Failures before this time are not logged.
         self._quiet_until = 0.0
         listener.setblocking(False)
         self._resume()
 
     def close(self) -> None:
-        """Accept no more connections. Those that were accepted stay open."""
+        """Stop accepting. Accepted connections stay open."""
         if self._retry is not None:
             self._retry.cancel()
         if self._listener.fileno() != -1:
@@ -81,7 +81,7 @@ class Acceptor:
         if now >= self._quiet_until:
             self._quiet_until = now + REPORT_SECONDS
             log.error(
-                "new connections have to wait: %s (limit of open files: %d)",
+                "new connections wait: %s (limit of open files: %d)",
                 error.strerror,
                 resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             )

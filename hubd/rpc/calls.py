@@ -1,4 +1,4 @@
-"""The calls that are running, whoever started them: owns their tasks and ends them in time."""
+"""The running calls of all clients: owns their tasks and ends them in bounded time."""
 
 import asyncio
 import logging
@@ -8,29 +8,29 @@ from typing import Final
 from hubd.errors import Cancelled
 from hubd.plexus.dispatch import Call
 
-log = logging.getLogger("hubd.transport")
+log = logging.getLogger(__name__)
 
-# How long a plugin's `finally` may take after its call was cancelled.
+# The longest time for a plugin's `finally` after its call was cancelled.
 CLEANUP_SECONDS: Final = 5.0
-# What runs when the daemon is asked to stop may take this long to finish by itself.
+# Seconds in which running calls may finish when the daemon stops.
 GRACE_SECONDS: Final = 1.0
-# After that everything is cancelled, and plugins have this long to clean up.
+# Seconds for the clean-up of the calls that are cancelled after that.
 CANCEL_SECONDS: Final = 3.0
 
 
 class RunningCall:
-    """A call in a task of its own, which may outlive the connection that started it."""
+    """A call in a task, which may outlive the connection that started it."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
         self.task = asyncio.create_task(call.run())
 
     def cancel(self, reason: str | None = None) -> None:
-        """Cancel it. Its stream ends in bounded time, also if the plugin does not let go."""
+        """Cancel the call. Its stream ends in bounded time, even if the plugin keeps running."""
         if reason is not None:
             self.call.cancel_reason = reason
         if self.task.cancelling():
-            return  # once more would interrupt the plugin's clean-up
+            return  # A second cancellation would interrupt the plugin's clean-up.
         self.task.cancel()
         asyncio.get_running_loop().call_later(CLEANUP_SECONDS, self._give_up)
 
@@ -46,16 +46,16 @@ class Calls:
     """All calls of the daemon."""
 
     def __init__(self) -> None:
-        # An entry goes when its task ends.
+        # Each entry is removed when its task ends.
         self._running: set[RunningCall] = set()
 
     def start(self, call: Call, ended: Callable[[], None] | None = None) -> RunningCall:
-        """Run a call; `ended` is told when it is over."""
+        """Run a call; `ended` is called when it is over."""
         running = RunningCall(call)
 
         def finish(task: asyncio.Task[None]) -> None:
             self._running.discard(running)
-            # A task that is cancelled before its first step has not run the call at all.
+            # A task that was cancelled before its first step has not run the call at all.
             call.fail(Cancelled(call.cancel_reason))
             if ended is not None:
                 ended()
@@ -65,7 +65,7 @@ class Calls:
         return running
 
     async def end(self) -> None:
-        """Let calls finish for a moment and cancel the rest. Bounded."""
+        """Let calls finish for a moment, then cancel the rest. Takes bounded time."""
         if self._running:
             await asyncio.wait([one.task for one in self._running], timeout=GRACE_SECONDS)
         for one in self._running:

@@ -1,38 +1,38 @@
-"""All clients that are connected to the daemon, and the calls that run for them."""
+"""The clients that are connected to the daemon, and their calls."""
 
 import logging
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 from hubd.errors import HubError, Overloaded, Unavailable
-from hubd.plexus.host import Questions
 from hubd.plexus.hub import Hub
+from hubd.plexus.questions import Questions
 from hubd.rpc.calls import Calls
 from hubd.rpc.connection import Connection, FrameWriter
 from hubd.wire.caller import Client
 from hubd.wire.limits import MAX_MESSAGE_MIB, MESSAGE_SECONDS, MIB
 
-log = logging.getLogger("hubd.transport")
+log = logging.getLogger(__name__)
 
-# Connections per transport. Far more than one user's programs need; beyond it file descriptors
-# run out.
+# Connections per transport: far more than the programs of one user need, and few enough that file
+# descriptors suffice.
 MAX_CLIENTS: Final = 512
 
 
 class Link(Protocol):
-    """A connected client, as its framing sees it."""
+    """The protocol object of a connected client."""
 
     def hang_up(self) -> None:
-        """Send what is queued, say goodbye and close."""
+        """Send the queued frames, then close."""
 
     def evict(self, reason: str) -> None:
-        """Close to make room for another client; the client is told the reason."""
+        """Close to make room for another client; the client receives the reason."""
 
 
 class Clients:
-    """Who is connected. An async context manager; leaving it ends all calls, in bounded time."""
+    """The connected clients. Leaving the context ends all calls in bounded time."""
 
-    # Seconds that a message may take from its first byte to its last.
+    # The longest time from the first byte of a message to its last, in seconds.
     message_seconds = MESSAGE_SECONDS
 
     def __init__(
@@ -42,13 +42,13 @@ class Clients:
         self.questions = questions
         self.max_message_bytes = max_message_bytes
         self.calls = Calls()
-        # Connected clients; an entry goes when its connection is lost.
+        # Each entry is removed when its connection is lost.
         self._connected: dict[Link, Connection] = {}
-        # Set by leaving: no more clients, and no more calls of those that are there.
+        # Set when the block ends: new clients and new calls are refused.
         self.closing = False
 
     async def __aenter__(self) -> Self:
-        """Ready for clients."""
+        """Return the clients."""
         return self
 
     async def __aexit__(
@@ -57,15 +57,15 @@ class Clients:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End all calls, say goodbye. Bounded."""
+        """End all calls and close all connections. Takes bounded time."""
         await self.end_calls()
         for link in list(self._connected):
             link.hang_up()
 
     async def end_calls(self) -> None:
-        """Start no more calls, let those that run finish for a moment, cancel the rest. Bounded.
+        """Refuse new calls, let running ones finish for a moment, then cancel them.
 
-        Once is enough: what did not end then is not waited for again.
+        Takes bounded time. A second call returns at once.
         """
         if self.closing:
             return
@@ -80,15 +80,15 @@ class Clients:
         """Return a connection for a new client.
 
         Raises:
-            Unavailable: The daemon stops.
-            Overloaded: The transport has its maximum of connections, and all have a running call.
+            Unavailable: The daemon is stopping.
+            Overloaded: All connections of the transport are in use and have a running call.
         """
         try:
             if self.closing:
                 raise Unavailable("the daemon is stopping")
             self._make_room(client.transport)
         except HubError as error:
-            log.warning("refused a client: %s", error.message)
+            log.warning("refused a connection: %s", error.message)
             raise
         connection = Connection(
             self.hub,
@@ -102,7 +102,7 @@ class Clients:
         return connection
 
     def _make_room(self, transport: str) -> None:
-        """Close the longest-idle connection of a transport if it has its maximum."""
+        """Close the longest-idle connection of a transport if it has too many."""
         if len(self._connected) < MAX_CLIENTS:
             return
         links = {
@@ -125,7 +125,7 @@ class Clients:
         )
 
     def disconnect(self, link: Link) -> None:
-        """A client is gone, and its calls with it."""
+        """Remove a client and cancel its calls."""
         connection = self._connected.pop(link, None)
         if connection is not None:
             connection.cancel_all("the client disconnected")

@@ -1,4 +1,4 @@
-"""One client's calls: starts them, cancels them, passes their items on. Knows no framing."""
+"""The calls of one client: start them, cancel them, send their items. Independent of framing."""
 
 import asyncio
 from time import monotonic
@@ -6,25 +6,25 @@ from typing import Any, Final, Protocol
 
 from hubd.errors import HubError, Overloaded, Unavailable
 from hubd.plexus.dispatch import Call
-from hubd.plexus.host import Questions
 from hubd.plexus.hub import Hub
+from hubd.plexus.questions import Questions
 from hubd.rpc.calls import Calls, RunningCall
 from hubd.rpc.session import Answer, Cancel, Reply, Session, Start
 from hubd.wire import jsonrpc
 from hubd.wire.caller import Client, Context, read_context
 from hubd.wire.item import Item
 
-# Once this much is unsent, the methods that write to the connection wait.
+# Methods that write to the connection wait while more than this is unsent.
 MAX_UNSENT_BYTES: Final = 1024 * 1024
-# One client may run this many calls at once.
+# Concurrent calls of one client.
 MAX_CALLS: Final = 1024
 
 
 class FrameWriter(Protocol):
-    """How a connection sends: one whole message a frame."""
+    """Sends frames; each is one message."""
 
     def write(self, frame: bytes) -> None:
-        """Queue a frame; does nothing once the peer is gone."""
+        """Queue a frame; do nothing if the peer is gone."""
 
     async def drain(self) -> None:
         """Wait until less than `MAX_UNSENT_BYTES` are unsent, or the peer is gone."""
@@ -34,7 +34,7 @@ class FrameWriter(Protocol):
 
 
 class Connection:
-    """The calls of one client, over any framing."""
+    """The calls of one client."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Connection:
         self._hub = hub
         self._questions = questions
         self._writer = writer
-        # Owns the tasks, which may outlive the connection.
+        # The owner of the tasks, which may outlive the connection.
         self._all_calls = calls
         self._client = client
         self.transport = client.transport
@@ -57,16 +57,16 @@ class Connection:
         self.idle_since = monotonic()
         self._trusts_context = trusts_context
         self._session = Session(hub.name)
-        # Set when the daemon stops: what is running may finish, nothing new begins.
+        # Set when the daemon stops: running calls may finish, new ones are refused.
         self.stopping = False
-        # The running calls by subscription; an entry goes when its task ends.
+        # The running calls by subscription. Each entry is removed when its task ends.
         self._calls: dict[int, RunningCall] = {}
 
     def receive(self, message: bytes) -> None:
         """Act on one message from the client.
 
         Raises:
-            TooLarge: The message exceeds a limit. The caller answers it and closes the connection.
+            TooLarge: The message exceeds a limit. The caller replies and closes the connection.
         """
         self.idle_since = monotonic()
         action = self._session.receive(message)
@@ -75,8 +75,8 @@ class Connection:
         elif isinstance(action, Start):
             self._start(action)
         elif isinstance(action, Cancel):
-            known = self.cancel(action.subscription)
-            problem = None if known else f"no call {action.subscription} is running"
+            is_running = self.cancel(action.subscription)
+            problem = None if is_running else f"no call {action.subscription} is running"
             self._acknowledge(action.request, problem)
         elif isinstance(action, Answer):
             self._acknowledge(
@@ -89,21 +89,21 @@ class Connection:
         return bool(self._calls)
 
     def cancel(self, subscription: int) -> bool:
-        """Cancel one call; False if it is not running."""
+        """Cancel one call; return False if it is not running."""
         if subscription not in self._calls:
             return False
         self._calls[subscription].cancel()
         return True
 
     def cancel_all(self, reason: str) -> None:
-        """Cancel everything, because the client is gone."""
+        """Cancel all calls, because the client disconnected."""
         for running in list(self._calls.values()):
             running.cancel(reason)
 
     def _start(self, start: Start) -> None:
         context = read_context(start.context) if self._trusts_context else Context()
         caller = _Subscriber(self._writer, start.subscription, context, self._client)
-        call = Call(self._hub, start.method, start.params, caller, start.source)
+        call = Call(self._hub, start.method, start.params, caller, large=start.large)
         refusal: HubError | None = None
         if self.stopping:
             refusal = Unavailable("the daemon is stopping")
@@ -113,7 +113,7 @@ class Connection:
             self._writer.write(start.reply)
             call.fail(refusal)
             return
-        # The task is scheduled first: its first items then go out in one write with the reply.
+        # The task is scheduled first, so that its first items are written together with the reply.
         running = self._all_calls.start(call, lambda: self._ended(start.subscription))
         self._writer.write(start.reply)
         self._calls[start.subscription] = running
@@ -131,7 +131,7 @@ class Connection:
 
 
 class _Subscriber:
-    """The caller of one subscription: its items become frames."""
+    """The caller of one subscription; it writes items as frames."""
 
     unanswerable = None
 
@@ -147,12 +147,12 @@ class _Subscriber:
         return True
 
     async def send(self, item: Item) -> None:
-        # First the wait, so that many calls at once do not each add an item to what is unsent.
+        # Wait first, so that many concurrent calls do not each add an item to the unsent bytes.
         await self._writer.drain()
         self.post(item)
 
     def post(self, item: Item) -> None:
-        self._writer.write(jsonrpc.notification(self._subscription, item.encode()))
+        self._writer.write(jsonrpc.item_notification(self._subscription, item.encode()))
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         self._writer.report_delivery(handed_over)

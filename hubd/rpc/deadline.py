@@ -1,4 +1,4 @@
-"""The deadline of a message that has begun to arrive. A client can't hold one open forever."""
+"""The deadline for the rest of an incomplete message."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,23 +7,23 @@ from hubd.wire.jsonrpc import Incomplete, Malformed
 
 
 class Deadline:
-    """Refuses a client whose message is not complete in time."""
+    """Refuses a client if its message is not complete in time."""
 
     def __init__(self, seconds: float, refuse: Callable[[Malformed], None]) -> None:
         self._seconds = seconds
         self._refuse = refuse
         self._loop = asyncio.get_running_loop()
-        # When the unfinished message began to arrive; None if there is none.
+        # The time of the first byte of an incomplete message; None without one.
         self._began: float | None = None
-        # Armed at most once per deadline, however many messages come.
+        # One timer serves all messages of a deadline.
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, *, is_unfinished: bool, is_new: bool) -> None:
-        """Note what has arrived.
+        """Update the deadline after bytes have arrived.
 
         Args:
-            is_unfinished: A message has begun and is not complete.
-            is_new: An earlier message was completed, so this one began just now.
+            is_unfinished: Whether a message is incomplete.
+            is_new: Whether these bytes completed another message, so this one is new.
         """
         if not is_unfinished:
             self._began = None
@@ -33,7 +33,7 @@ class Deadline:
                 self._timer = self._loop.call_later(self._seconds, self._expire)
 
     def stop(self) -> None:
-        """End the waiting."""
+        """Cancel the deadline."""
         self._began = None
         if self._timer is not None:
             self._timer.cancel()

@@ -1,7 +1,7 @@
-"""Text frames of a WebSocket, read and made the short way: nearly every message is one.
+"""Read and write the text frames of a WebSocket; nearly every message is one.
 
-Everything else that a client may send (control frames, fragments, what is long or wrong) is left
-to the protocol of `websockets`, byte for byte as it came. Knows no sockets.
+All other frames (control frames, fragments, long or malformed ones) go to the protocol of
+`websockets`, byte for byte. No I/O.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Final
 from hubd.wire.jsonrpc import TooLarge
 from hubd.wire.limits import MAX_MESSAGE_MIB, MIB
 
-# A longer message passes through the protocol: there it is checked, and kept only once.
+# Longer messages go through the protocol, which keeps only one copy of them.
 MAX_SHORT_BYTES: Final = 0xFFFF
 
 # The first byte of a frame that is a whole text message.
@@ -19,33 +19,33 @@ _FINAL: Final = 0x80
 _CONTROL: Final = 0x08
 _MASKED: Final = 0x80
 _LENGTH: Final = 0x7F
-# These lengths mean that the real one follows, in two bytes or in eight.
+# With these values, the length follows in two or in eight bytes.
 _IN_TWO_BYTES: Final = 126
 _IN_EIGHT_BYTES: Final = 127
 _KEY_BYTES: Final = 4
 
 
 class Splitter:
-    """Splits what a client sends where its frames end. Begins at the first frame."""
+    """Splits a client's bytes into frames, starting with the first frame."""
 
     def __init__(self, max_bytes: int = MAX_MESSAGE_MIB * MIB) -> None:
         self._max_bytes = max_bytes
-        # The beginning of a frame of which too little has come yet.
+        # The start of an incomplete frame.
         self._partial = b""
-        # How much is still to come of a frame that is the protocol's.
+        # Bytes of the current frame that the protocol still has to receive.
         self._foreign = 0
-        # Set while that frame is one that is too large.
+        # Whether that frame is too large and its bytes are dropped.
         self._is_dropping = False
-        # Set between the first fragment of a message and its last; both are the protocol's.
+        # Whether a message in fragments is incomplete. The protocol receives all fragments.
         self._in_fragments = False
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a frame or a message in fragments has begun and is not complete."""
+        """Whether a frame or a message in fragments is incomplete."""
         return bool(self._partial or self._foreign) or self._in_fragments
 
     def split(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Whole messages (True) and pieces of what is the protocol's (False), in order.
+        """Yield whole messages (True) and bytes for the protocol (False), in order.
 
         Raises:
             TooLarge: A frame is longer than a message may be.
@@ -68,7 +68,7 @@ class Splitter:
                 self._partial = data[at:]
                 return
             if end - start > self._max_bytes and not data[at] & _CONTROL:
-                # The rest of it is dropped as it comes, so that the frames behind it can be read.
+                # The rest is dropped on arrival, so that the next frames can be read.
                 self._foreign = max(0, end - len(data))
                 self._is_dropping = self._foreign > 0
                 raise TooLarge.in_bytes(self._max_bytes)
@@ -90,7 +90,7 @@ class Splitter:
 
 
 def text_frame(message: bytes) -> bytes:
-    """A whole message as a server sends it."""
+    """Return a message as a text frame of a server."""
     size = len(message)
     if size < _IN_TWO_BYTES:
         return b"%c%c%b" % (_WHOLE_TEXT, size, message)
@@ -100,7 +100,7 @@ def text_frame(message: bytes) -> bytes:
 
 
 def _extent(data: bytes, at: int) -> tuple[int, int]:
-    """Where the payload of a frame begins and ends; (0, 0) as long as that is not known."""
+    """Return where the payload of a frame starts and ends; (0, 0) if more bytes are needed."""
     if len(data) < at + 2:
         return 0, 0
     length, start = data[at + 1] & _LENGTH, at + 2
@@ -113,7 +113,10 @@ def _extent(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _unmask(data: bytes, key: bytes) -> bytes:
-    """One exclusive or of two long numbers: byte by byte would take a hundred times as long."""
+    """Return the unmasked payload.
+
+    One exclusive or of two long numbers is a hundred times faster than a loop over bytes.
+    """
     size = len(data)
     mask = (key * (size // _KEY_BYTES + 1))[:size]
     plain = int.from_bytes(data, "little") ^ int.from_bytes(mask, "little")

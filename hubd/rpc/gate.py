@@ -1,4 +1,4 @@
-"""Who may come in over TCP: token, Host and Origin. Pure; both ports ask it."""
+"""Decide which TCP requests are allowed, by token, Host and Origin. Both ports use it. No I/O."""
 
 import hmac
 import re
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import parse_qs
 
-# Any port: through a tunnel it is another one, and the name alone tells a rebound page.
+# Any port is allowed, because a tunnel changes it. The name alone reveals DNS rebinding.
 _OURS: Final = re.compile(
     r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII
 )
@@ -15,32 +15,32 @@ _OURS: Final = re.compile(
 
 @dataclass(frozen=True)
 class Refusal:
-    """The HTTP answer to somebody who may not."""
+    """The HTTP response to a request that is not allowed."""
 
     status: int
     message: str
 
 
 class Headers(Protocol):
-    """As much of a header collection as the gate needs."""
+    """The headers of a request."""
 
     def get_all(self, key: str) -> Sequence[str]:
-        """All values of a header, none if it is not there."""
+        """Return all values of a header."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """The rules of one daemon. `token` None: everybody on this machine may come in."""
+    """The rules of one daemon. If `token` is None, every local user is allowed."""
 
     token: str | None
     allowed_origins: frozenset[str] = frozenset()
 
     def check(self, path: str, headers: Headers) -> Refusal | None:
-        """What keeps this request out, if anything."""
+        """Return the refusal of a request; None if it is allowed."""
         hosts = headers.get_all("Host")
         if len(hosts) != 1 or not _OURS.fullmatch(hosts[0]):
-            # A page that a rebound DNS name brought here shows its own name as the host.
-            return Refusal(403, "this server answers only to its own address")
+            # After DNS rebinding, a web page sends its own name as the host.
+            return Refusal(403, "this server only accepts its own address as Host")
         origins = headers.get_all("Origin")
         if any(origin not in self.allowed_origins for origin in origins):
             return Refusal(403, "this origin is not allowed; see hubd run --allow-origin")

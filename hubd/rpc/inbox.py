@@ -1,4 +1,4 @@
-"""The messages of one client, taken in short turns: many at once delay other clients little."""
+"""The received messages of one client, handled in short turns so that other clients wait little."""
 
 import asyncio
 from collections import deque
@@ -6,28 +6,28 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
-# After this long, other clients have their turn.
+# The length of one turn.
 TURN_SECONDS: Final = 0.002
 
 
 class Inbox:
-    """Hands messages on in order. While some wait, nothing more is read from the client."""
+    """Passes messages on in order. While some wait, no more bytes are read from the client."""
 
     def __init__(self, transport: asyncio.Transport, take: Callable[[bytes], None]) -> None:
         self._transport = transport
         self._take = take
         self._loop = asyncio.get_running_loop()
         self._turn_began = 0.0
-        # Messages that have arrived and have to wait. Empty for nearly all clients.
+        # Messages that wait for the next turn. Empty for nearly all clients.
         self._waiting: deque[bytes] = deque()
 
     def begin_turn(self) -> None:
-        """Note that bytes have arrived."""
+        """Start a turn, because bytes have arrived."""
         if not self._waiting:
             self._turn_began = perf_counter()
 
     def put(self, message: bytes) -> None:
-        """Hand a message on, now or when it is this client's turn again."""
+        """Pass a message on now, or in the client's next turn."""
         if not self._waiting and perf_counter() - self._turn_began < TURN_SECONDS:
             self._take(message)
             return
@@ -37,13 +37,13 @@ class Inbox:
         self._transport.pause_reading()
 
     def clear(self) -> None:
-        """Drop the messages that wait, because the connection ends."""
+        """Drop the waiting messages, because the connection ends."""
         self._waiting.clear()
 
     def _continue(self) -> None:
         self._turn_began = perf_counter()
         while self._waiting:
-            # It stays at the front while it is taken: others that come with it must wait.
+            # The message stays in the queue while it is handled, so that new ones wait behind it.
             self._take(self._waiting[0])
             if self._waiting:
                 self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""What waits to be sent on one connection: gathers frames, tells when there are too many."""
+"""The frames to send on one connection, gathered into few writes, with backpressure."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,32 +6,32 @@ from typing import Final
 
 from hubd.rpc.connection import MAX_UNSENT_BYTES
 
-# Frames of one turn of the event loop go out together, but not more than this at a time.
+# The frames of one turn of the event loop share a write of at most about this size.
 FLUSH_BYTES: Final = 64 * 1024
-# A client that sends and never reads is not listened to any more once so much waits for it.
+# No more requests are read from a client with this much unsent.
 MAX_UNREAD_REPLIES_BYTES: Final = 4 * MAX_UNSENT_BYTES
 
 
 class Outbox:
-    """The `FrameWriter` of a connection. All frames of one turn of the loop are one write."""
+    """The `FrameWriter` of a connection. All frames of one turn of the event loop are one write."""
 
     def __init__(self, transport: asyncio.Transport, enframe: Callable[[bytes], bytes]) -> None:
         transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
         self._transport = transport
         self._enframe = enframe
         self._loop = asyncio.get_running_loop()
-        # Framed, not yet given to the transport.
+        # Frames that the transport does not have yet.
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._scheduled = False
         # Set by the transport while its buffer is full.
         self._paused = False
-        # Set once the peer is gone; from then on everything is dropped.
+        # Set when the peer is gone; later frames are dropped.
         self._closed = False
         self._waiters: list[asyncio.Future[None]] = []
-        # Set when everything is with the kernel; while there is one, any unsent byte pauses.
+        # Futures to set when the kernel has all bytes. While there is one, any unsent byte pauses.
         self._deliveries: list[asyncio.Future[bool]] = []
-        # Set when a frame was dropped, because the peer is leaving.
+        # Whether a frame was dropped because the peer is closing.
         self._dropped = False
 
     def write(self, frame: bytes) -> None:
@@ -55,12 +55,12 @@ class Outbox:
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Give everything to the transport now."""
+        """Pass all frames to the transport now."""
         self._scheduled = False
         if self._pending and not self._closed:
             self._transport.write(b"".join(self._pending))
             if self._paused and self._transport.get_write_buffer_size() > MAX_UNREAD_REPLIES_BYTES:
-                # Methods wait, but answers to requests cannot: so no more requests are read.
+                # Methods wait, but replies to requests cannot, so no more requests are read.
                 self._transport.pause_reading()
         self._pending.clear()
         self._pending_bytes = 0
@@ -73,13 +73,10 @@ class Outbox:
             await waiter
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
-        """Set the future when the kernel has taken all that was written.
-
-        It is False if the peer is gone or leaves before that.
-        """
+        """Set the future when the kernel has all bytes; to False if the peer closes before."""
         self.flush()
         if self._closed or self._dropped or self._transport.is_closing():
-            # A failed write closes the transport and leaves nothing unsent.
+            # A failed write closes the transport, and the buffer is empty then.
             handed_over.set_result(False)
         elif self._transport.get_write_buffer_size() == 0:
             handed_over.set_result(True)
@@ -88,11 +85,11 @@ class Outbox:
             self._transport.set_write_buffer_limits(high=0)
 
     def pause(self) -> None:
-        """The transport's buffer is full."""
+        """Make methods wait, because the transport's buffer is full."""
         self._paused = True
 
     def resume(self) -> None:
-        """There is room again."""
+        """Let methods write again."""
         self._paused = False
         self._transport.resume_reading()
         if self._deliveries:
@@ -101,7 +98,7 @@ class Outbox:
         self._wake()
 
     def close(self) -> None:
-        """The peer is gone."""
+        """Drop all frames, because the peer is gone."""
         self._closed = True
         self._pending.clear()
         self._settle_deliveries(delivered=False)

@@ -1,12 +1,11 @@
 """A JSON-RPC session without I/O: messages in, actions out.
 
-Keeps track of subscription ids; knows neither sockets nor tasks, so the Unix socket and the
-WebSocket share it and tests need neither.
+It counts subscriptions and has no sockets or tasks, so both transports and the tests share it.
 """
 
 from typing import Any, Final, NamedTuple
 
-from hubd.plexus.large import Source, parse
+from hubd.plexus.large import parse
 from hubd.wire import jsonrpc
 from hubd.wire.jsonrpc import INVALID_PARAMS, PARSE_ERROR, Malformed, Request, TooLarge
 from hubd.wire.limits import LARGE_BYTES
@@ -26,19 +25,19 @@ class Start(NamedTuple):
     params: dict[str, Any]
     context: object
     reply: bytes
-    # Where the params of a large message are in it; None for any other.
-    source: Source | None = None
+    # Whether the message is so long that work on its params delays other clients.
+    large: bool = False
 
 
 class Cancel(NamedTuple):
-    """Cancel a subscription and say whether there was one."""
+    """Cancel a subscription, and reply whether it existed."""
 
     subscription: int
     request: Request
 
 
 class Answer(NamedTuple):
-    """Hand an answer to the method that asked, and say whether it fitted."""
+    """Pass an answer to the method that asked, and reply whether the answer fits."""
 
     request_id: str
     data: object
@@ -104,17 +103,8 @@ class Session:
             params = request.named_params(())
         self._last += 1
         reply = jsonrpc.success(request.id, self._last)
-        source = _source(request, message) if len(message) > LARGE_BYTES else None
-        return Start(self._last, request.method, params, context, reply, source)
-
-
-def _source(request: Request, message: bytes) -> Source | None:
-    """Return where the params are in a message; None if they are empty."""
-    if isinstance(request.params, dict):
-        return Source(message, ("params",)) if request.params else None
-    if not request.params:
-        return None
-    return Source(message, ("params",), _CALL_PARAMS, len(request.params))
+        large = len(message) > LARGE_BYTES
+        return Start(self._last, request.method, params, context, reply, large)
 
 
 def _answer(request: Request) -> Answer:

@@ -1,4 +1,4 @@
-"""The Unix socket: one JSON message a line."""
+"""JSON-RPC over the Unix socket: each message is one line."""
 
 import asyncio
 import socket
@@ -8,11 +8,8 @@ from pathlib import Path
 
 from hubd.errors import HubError
 from hubd.rpc.acceptor import Acceptor
+from hubd.rpc.client_protocol import ClientProtocol
 from hubd.rpc.clients import MAX_CLIENTS, Clients
-from hubd.rpc.connection import Connection
-from hubd.rpc.deadline import Deadline
-from hubd.rpc.inbox import Inbox
-from hubd.rpc.outbox import Outbox
 from hubd.wire import jsonrpc
 from hubd.wire.caller import Client
 
@@ -20,7 +17,7 @@ from hubd.wire.caller import Client
 class UnixListener:
     """A listening Unix socket that only this user can open.
 
-    The caller owns the home by its lock, so a file that has the path already is a stale one.
+    The caller holds the lock of the home, so an existing file at the path is stale.
     """
 
     def __init__(self, path: Path, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
@@ -31,10 +28,10 @@ class UnixListener:
         self._inode: tuple[int, int] | None = None
 
     def open(self) -> None:
-        """Listen, again if need be. Clients that are connected stay so.
+        """Listen, also after the socket was removed. Connected clients stay connected.
 
         Raises:
-            OSError: Nothing can be made at the path.
+            OSError: The socket cannot be created.
         """
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         self.path.unlink(missing_ok=True)
@@ -59,7 +56,7 @@ class UnixListener:
         """Accept no more clients."""
         if self._acceptor is not None:
             self._acceptor.close()
-        # A home that was made anew has a daemon and a socket of its own.
+        # If the home was replaced, the path belongs to another daemon.
         if self.is_in_place():
             self.path.unlink(missing_ok=True)
 
@@ -82,26 +79,17 @@ async def serve_unix(clients: Clients, path: Path) -> AsyncIterator[UnixListener
         listener.close()
 
 
-class _LineProtocol(asyncio.Protocol):
-    """Bytes to lines and back."""
+class _LineProtocol(ClientProtocol):
+    """Splits bytes into lines, and ends each frame with a newline."""
 
     def __init__(self, clients: Clients) -> None:
-        self._clients = clients
-        self._transport: asyncio.Transport | None = None
-        self._outbox: Outbox | None = None
-        self._inbox: Inbox | None = None
-        # None once the client is refused; what it still sends is dropped.
-        self._connection: Connection | None = None
-        # The beginning of a line whose end has not come yet.
+        super().__init__(clients)
+        # The start of an incomplete line.
         self._partial = bytearray()
-        self._max_bytes = clients.max_message_bytes
-        self._deadline = Deadline(clients.message_seconds, self._refuse)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._outbox = Outbox(transport, _as_line)
-        self._inbox = Inbox(transport, self._take)
+        self._attach(transport, _as_line, self._take)
+        assert self._outbox is not None
         try:
             self._connection = self._clients.connect(
                 self, self._outbox, Client("unix"), trusts_context=True
@@ -126,31 +114,15 @@ class _LineProtocol(asyncio.Protocol):
         else:
             self._deadline.note(is_unfinished=bool(self._partial), is_new=bool(ends))
 
-    def pause_writing(self) -> None:
-        assert self._outbox is not None
-        self._outbox.pause()
-
-    def resume_writing(self) -> None:
-        assert self._outbox is not None
-        self._outbox.resume()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        assert self._outbox is not None
-        assert self._inbox is not None
-        self._inbox.clear()
-        self._deadline.stop()
-        self._outbox.close()
-        self._clients.disconnect(self)
-
     def hang_up(self) -> None:
-        """Send what is queued and close."""
+        """Send the queued frames, then close."""
         assert self._outbox is not None
         assert self._transport is not None
         self._outbox.flush()
         self._transport.close()
 
     def evict(self, reason: str) -> None:
-        """Close to make room; the client is told the reason."""
+        """Close to make room for another client; the client receives the reason."""
         self._refuse(jsonrpc.Malformed(jsonrpc.OVERLOADED, reason))
 
     def _take(self, line: bytes) -> None:
@@ -165,14 +137,9 @@ class _LineProtocol(asyncio.Protocol):
             self._refuse(error)
 
     def _refuse(self, error: jsonrpc.Malformed) -> None:
-        """Answer with an error and close. Anything else that the client sends is dropped."""
-        assert self._outbox is not None
-        assert self._inbox is not None
-        self._connection = None
-        self._inbox.clear()
+        """Send an error, then close."""
         self._partial.clear()
-        self._deadline.stop()
-        self._outbox.write(error.frame)
+        self._send_last(error)
         self.hang_up()
 
 

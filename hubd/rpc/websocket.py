@@ -1,9 +1,8 @@
-"""The WebSocket on the TCP port: one JSON message a text frame.
+"""JSON-RPC over the WebSocket on the TCP port: each message is one text frame.
 
-Built on the I/O-free half of `websockets`, which does the protocol; this file moves its bytes.
-Plain text frames, which are nearly all, do not pass through it (`frames.py`): it would take a
-fifth of the time of a call.
-Compression is off: the peers are on this machine.
+The I/O-free half of `websockets` implements the protocol, and this file moves its bytes. Plain
+text frames, which are nearly all, bypass it (`frames.py`), which saves a fifth of the time of a
+call. Compression is off because the peers are on this machine.
 """
 
 import asyncio
@@ -20,22 +19,19 @@ from websockets.server import ServerProtocol
 
 from hubd.errors import HubError
 from hubd.rpc.acceptor import Acceptor
+from hubd.rpc.client_protocol import ClientProtocol
 from hubd.rpc.clients import Clients
-from hubd.rpc.connection import Connection
-from hubd.rpc.deadline import Deadline
 from hubd.rpc.frames import Splitter, text_frame
 from hubd.rpc.gate import Gate
-from hubd.rpc.inbox import Inbox
-from hubd.rpc.outbox import Outbox
 from hubd.wire.caller import Client
 from hubd.wire.jsonrpc import Malformed, TooLarge
 
-# A peer that has not finished its opening handshake by then is gone or hostile.
+# The longest time for the opening handshake. A slower peer is gone or hostile.
 HANDSHAKE_SECONDS: Final = 10.0
-# How long a peer may take to answer our closing frame.
+# The longest wait for the reply to a closing frame.
 CLOSE_SECONDS: Final = 2.0
 
-# The protocol's own log repeats every frame; ours says what matters.
+# The library logs every frame. Its errors are enough.
 _quiet = logging.getLogger("hubd.websockets")
 _quiet.setLevel(logging.ERROR)
 
@@ -44,7 +40,7 @@ _quiet.setLevel(logging.ERROR)
 async def serve_websocket(
     clients: Clients, gate: Gate, listener: socket.socket
 ) -> AsyncIterator[None]:
-    """Accept clients on a socket that is bound already."""
+    """Accept clients on a bound socket."""
     acceptor = Acceptor(listener, lambda: _WebSocket(clients, gate))
     try:
         yield
@@ -52,40 +48,31 @@ async def serve_websocket(
         acceptor.close()
 
 
-class _WebSocket(asyncio.Protocol):
+class _WebSocket(ClientProtocol):
     """Moves bytes between a TCP connection and the WebSocket protocol."""
 
     def __init__(self, clients: Clients, gate: Gate) -> None:
-        self._clients = clients
+        super().__init__(clients)
         self._gate = gate
-        # The size is checked here: the protocol would close without an answer.
+        # This class checks the size, because the protocol would close without a reply.
         self._protocol = ServerProtocol(max_size=None, logger=_quiet)
-        self._transport: asyncio.Transport | None = None
-        self._outbox: Outbox | None = None
-        self._inbox: Inbox | None = None
-        # Set once the handshake is done and the gate has agreed.
-        self._connection: Connection | None = None
-        # Until the request is whole: its last bytes, which may begin the blank line that ends it.
-        self._seen = b""
-        # Set with the connection: what comes from then on is frames.
+        # The last bytes of an incomplete request. They may start the blank line that ends it.
+        self._request_end = b""
+        # Set when the gate has accepted the client. All bytes after that are frames.
         self._splitter: Splitter | None = None
-        # The fragments of a message whose last has not come yet.
+        # The fragments of an incomplete message.
         self._fragments: list[bytes] = []
         self._fragments_bytes = 0
-        self._max_bytes = clients.max_message_bytes
-        # Set while bytes are taken, once one of them ended a message.
+        # Whether the bytes that are being processed completed a message.
         self._has_finished_message = False
-        self._message_deadline = Deadline(clients.message_seconds, self._refuse)
-        # Set until the handshake is done.
-        self._deadline: asyncio.TimerHandle | None = None
+        # Aborts a handshake that takes too long.
+        self._handshake_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._outbox = Outbox(transport, self._enframe)
-        self._inbox = Inbox(transport, self._receive)
+        self._attach(transport, self._enframe, self._receive)
+        assert self._transport is not None
         loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(HANDSHAKE_SECONDS, transport.abort)
+        self._handshake_timer = loop.call_later(HANDSHAKE_SECONDS, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         if self._splitter is None:
@@ -103,7 +90,7 @@ class _WebSocket(asyncio.Protocol):
         except TooLarge as error:
             self._refuse(error)
         else:
-            self._message_deadline.note(
+            self._deadline.note(
                 is_unfinished=self._splitter.is_unfinished, is_new=self._has_finished_message
             )
 
@@ -131,60 +118,42 @@ class _WebSocket(asyncio.Protocol):
         self._protocol.receive_eof()
         self._act()
 
-    def pause_writing(self) -> None:
-        assert self._outbox is not None
-        self._outbox.pause()
-
-    def resume_writing(self) -> None:
-        assert self._outbox is not None
-        self._outbox.resume()
-
     def connection_lost(self, error: Exception | None) -> None:
-        assert self._outbox is not None
-        if self._deadline is not None:
-            self._deadline.cancel()
-        assert self._inbox is not None
-        self._inbox.clear()
-        self._message_deadline.stop()
-        self._outbox.close()
-        self._clients.disconnect(self)
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+        super().connection_lost(error)
 
     def hang_up(self) -> None:
-        """Send what is queued, say that we are going, and close."""
+        """Send the queued frames and a closing frame, then close."""
         self._close(CloseCode.GOING_AWAY, "the daemon is stopping")
 
     def evict(self, reason: str) -> None:
-        """Close to make room; the client is told the reason."""
+        """Close to make room for another client; the client receives the reason."""
         self._connection = None
         self._close(CloseCode.TRY_AGAIN_LATER, reason)
 
     def _refuse(self, error: Malformed) -> None:
-        """Answer with an error and close. Anything else that the client sends is dropped."""
-        assert self._outbox is not None
+        """Send an error, then close."""
         if self._connection is None:
             return
-        assert self._inbox is not None
-        self._connection = None
-        self._inbox.clear()
         self._fragments.clear()
-        self._message_deadline.stop()
-        self._outbox.write(error.frame)
+        self._send_last(error)
         is_large = isinstance(error, TooLarge)
         code = CloseCode.MESSAGE_TOO_BIG if is_large else CloseCode.POLICY_VIOLATION
         self._close(code, error.message)
 
     def _shake_hands(self, data: bytes) -> bytes:
-        """Hand the request to the protocol; returns what came behind it."""
-        seen = self._seen + data
-        blank = seen.find(b"\r\n\r\n")
-        behind = len(data) if blank < 0 else blank + 4 - len(self._seen)
-        self._seen = seen[-3:]
-        self._protocol.receive_data(data[:behind])
+        """Pass the request to the protocol; return the bytes after it."""
+        text = self._request_end + data
+        blank = text.find(b"\r\n\r\n")
+        end = len(data) if blank < 0 else blank + 4 - len(self._request_end)
+        self._request_end = text[-3:]
+        self._protocol.receive_data(data[:end])
         self._act()
-        return data[behind:]
+        return data[end:]
 
     def _act(self) -> None:
-        """Do what the bytes just received ask for, then send what the protocol answers."""
+        """Handle the events of the received bytes, then send the protocol's reply."""
         for event in self._protocol.events_received():
             if isinstance(event, Request):
                 self._open(event)
@@ -194,7 +163,7 @@ class _WebSocket(asyncio.Protocol):
 
     def _open(self, request: Request) -> None:
         if self._protocol.close_expected():
-            return  # what came with the request was no WebSocket; the protocol has hung up
+            return  # The protocol closed, because bytes of another protocol followed.
         refusal = self._gate.check(request.path, request.headers)
         if refusal is not None:
             response = self._protocol.reject(refusal.status, refusal.message + "\n")
@@ -205,8 +174,8 @@ class _WebSocket(asyncio.Protocol):
         self._protocol.send_response(response)
         if self._protocol.state is not OPEN:
             return
-        if self._deadline is not None:
-            self._deadline.cancel()
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
         assert self._outbox is not None
         try:
             self._connection = self._clients.connect(
@@ -249,7 +218,7 @@ class _WebSocket(asyncio.Protocol):
         asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._transport.abort)
 
     def _send_protocol_bytes(self) -> None:
-        """Handshake answers, pongs and closing frames; an empty piece means: close."""
+        """Send handshake replies, pongs and closing frames. Close after an empty piece."""
         assert self._transport is not None
         assert self._outbox is not None
         for data in self._protocol.data_to_send():

@@ -1,1 +1,1 @@
-"""SQLite, and nothing above it."""
+"""The database, and the trees and streams in it."""

@@ -1,8 +1,8 @@
-"""One SQLite file, one writer thread with group commit, readers that never wait for it.
+"""One SQLite file with one writer thread, group commit, and readers that never wait for writers.
 
-A transaction is a plain function `f(tx)`. The writer takes all that wait, runs each in a
-savepoint of its own, commits once with full durability and then answers all of them: a call
-that returned is on disk. Knows nothing of what the tables mean.
+A transaction is a plain function `f(tx)`. The writer thread takes all waiting transactions, runs
+each in a savepoint, commits once with full durability, and then wakes their callers. A call that
+has returned is on disk.
 """
 
 import asyncio
@@ -24,85 +24,87 @@ from hubd.storage import migrations
 from hubd.storage.errors import caller_error, closed_error, code_of, not_plain, unusable
 from hubd.storage.identity import Identity, lost, mark_created, refuse_emptied
 from hubd.storage.must_await import must_await
-from hubd.storage.readers import STEPS_PER_LOOK, LongReads, Value, read_only
+from hubd.storage.readers import STEPS_PER_CHECK, LongReads, Value, read_only
 from hubd.storage.tables import HUB_MIGRATIONS
 from hubd.storage.waiters import Waiters
 
 T = TypeVar("T")
 Row = dict[str, Any]
 
-log = logging.getLogger("hubd.storage")
+log = logging.getLogger(__name__)
 
-# More than this many transactions in one commit would only delay the answers to the first.
+# More transactions in one commit would only delay the callers of the first.
 MAX_GROUP: Final = 1024
 # Larger than SQLite's 1,000: fewer checkpoints while many chats are written.
 WAL_AUTOCHECKPOINT_PAGES: Final = 4000
-# A read that takes longer leaves the event loop's thread and starts over in a reader thread.
+# A read that takes longer in the event loop's thread starts over in a reader thread.
 MAX_SECONDS_IN_LOOP: Final = 0.005
-# Rows a reader thread hands over at a time.
+# Rows that a reader thread returns at a time.
 PAGE_ROWS: Final = 256
-# What a streamed read keeps in memory before it goes to a temporary file.
+# A streamed read with more bytes than this uses a temporary file.
 SPOOL_BYTES: Final = 1024 * 1024
-# Another process (hubd check, hubd backup) holds the file only for moments.
+# Other processes (`hubd check`, `hubd backup`) lock the file only for moments.
 BUSY_TIMEOUT_SECONDS: Final = 5.0
-# Functions that only run when they are awaited or iterated, and what they return.
+# Functions that run only when awaited or iterated, and their results.
 _LAZY_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _LAZY_RESULTS: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 
 
 class Tx:
-    """A running transaction. Only valid inside the function it was given to."""
+    """A running transaction. Valid only inside the function that received it."""
 
-    __slots__ = ("raw", "topics")
+    __slots__ = ("messages", "raw", "topics")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        # For storage modules that count microseconds; they must not begin, commit or roll back.
+        # For storage modules that need the speed. They must not begin, commit or roll back.
         self.raw = connection
-        # Who waits for one of these is woken once it is on disk.
+        # The topics to wake once the transaction is on disk.
         self.topics: list[Hashable] = []
+        # Lines for the log, which are written at that moment too.
+        self.messages: list[str] = []
 
     def execute(self, sql: str, *params: Value) -> sqlite3.Cursor:
-        """Run one statement; the cursor has `rowcount` and `lastrowid`."""
+        """Run one statement and return its cursor, with `rowcount` and `lastrowid`."""
         return self.raw.execute(sql, params)
 
     def fetch_one(self, sql: str, *params: Value) -> Row | None:
-        """The first row, if any."""
+        """Return the first row, or None."""
         cursor = self.raw.execute(sql, params)
         row = cursor.fetchone()
         return None if row is None else _as_dict(cursor, row)
 
     def fetch_all(self, sql: str, *params: Value) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         cursor = self.raw.execute(sql, params)
         return [_as_dict(cursor, row) for row in cursor]
 
 
 class Database:
-    """The hub's database. An async context manager; not reusable once closed."""
+    """The hub's database. An async context manager that can be entered once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # The event loop in which it is used; known once it is open.
+        # The event loop that uses the database; set when it is opened.
         self._loop: asyncio.AbstractEventLoop | None = None
-        # The writer's connection; touched by its thread only, after opening.
+        # The writer's connection. After the opening, only the writer thread uses it.
         self._writer: sqlite3.Connection | None = None
-        # Short reads in the event loop's thread.
+        # The connection for short reads in the event loop's thread.
         self._reader: sqlite3.Connection | None = None
-        # Batches on their way to the writer; None tells it to end.
+        # Batches for the writer thread; None ends it.
         self._batches: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
-        # Jobs submitted since the loop last ran; one batch as soon as it runs again.
+        # Jobs of the current turn of the event loop. They become one batch in its next turn.
         self._waiting: list[_Job] = []
-        # When the read that is running in the loop's thread is given up there.
+        # The time at which the read in the event loop's thread is interrupted.
         self._read_until = 0.0
-        # Everything that takes longer than that.
+        # Runs the reads that were interrupted.
         self._long_reads = LongReads(path)
-        # Set once, by close(): nothing is accepted after it.
+        # Set when the block ends: later calls fail.
         self._closed = False
-        # Those who wait for something to be written.
+        # The readers that wait for a write.
         self.waiters = Waiters()
-        # How many commits the writer made; read by benchmarks and tests.
+        # The number of commits, for benchmarks and tests.
         self.commits = 0
-        # The files that are open; None until they have their tables.
+        # The open files; None until the tables exist.
         self.identity: Identity | None = None
         self._thread = threading.Thread(target=self._write_loop, name="hubd-writer", daemon=True)
 
@@ -110,14 +112,14 @@ class Database:
         """Open the file and bring the hub's own tables up to date.
 
         Raises:
-            DatabaseUnusable: It is corrupt, not ours, or cannot be written.
-            DatabaseNewer: A newer hubd wrote it; it was left untouched.
+            DatabaseUnusable: It is corrupt, foreign or not writable.
+            DatabaseNewer: A newer hubd wrote it. It was not changed.
         """
         refuse_emptied(self.path)
         try:
             self._writer = _open_for_writing(self.path)
             self._reader = _open_for_reading(self.path)
-            self._reader.set_progress_handler(self._takes_too_long, STEPS_PER_LOOK)
+            self._reader.set_progress_handler(self._takes_too_long, STEPS_PER_CHECK)
         except (sqlite3.Error, OSError) as error:
             if self._writer is not None:
                 self._writer.close()
@@ -139,7 +141,7 @@ class Database:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Finish what was submitted, then close. Idempotent."""
+        """Finish the submitted transactions, then close. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -147,7 +149,7 @@ class Database:
         await self._long_reads.close()
         assert self._reader is not None
         self._reader.close()
-        # The writer last: closing the last connection tidies the WAL away.
+        # The writer closes last, because the last connection removes the WAL.
         self._batches.put(None)
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
         if self.identity is not None and self.identity.is_lost():
@@ -157,9 +159,9 @@ class Database:
         """Bring one owner's tables up to date, one transaction for each migration.
 
         Raises:
-            DatabaseNewer: The database holds more of the owner's migrations than `steps`.
-            DatabaseUnusable: An applied migration was edited, or one of them fails or uses
-                tables that are not the owner's.
+            DatabaseNewer: The database has more of the owner's migrations than `steps`.
+            DatabaseUnusable: An applied migration was edited, or one fails or uses tables of
+                another owner.
         """
         if not steps:
             return
@@ -173,13 +175,15 @@ class Database:
             )
 
     def transaction(self, function: Callable[[Tx], T]) -> "asyncio.Future[T]":
-        """Run `function(tx)` in the writer thread, once. Done when it is on disk.
+        """Run `function(tx)` in the writer thread. The future is done when its data is on disk.
 
-        What the function raises is raised where it is awaited, and nothing it did remains.
-        Cancelling the caller does not undo the transaction.
+        The function takes effect once, but it may run again, so it keeps no state outside `tx`.
+
+        An exception of the function is raised where the future is awaited, and its changes are
+        rolled back. Cancelling the caller does not undo the transaction.
 
         Raises:
-            DatabaseUnusable: The disk is full or the file is damaged; nothing was written.
+            DatabaseUnusable: The disk is full or the file is damaged. Nothing was written.
             TypeError: The function is async or a generator.
         """
         code = getattr(function, "__code__", None)
@@ -188,41 +192,40 @@ class Database:
         if self._closed:
             raise closed_error()
         assert self._loop is not None, "the database is not open"
-        # No coroutine around the future: many small transactions would feel it.
+        # A coroutine around the future would slow down many small transactions.
         future: asyncio.Future[T] = self._loop.create_future()
         if not self._waiting:
-            # All that is submitted until the loop comes round again shares one commit.
+            # All jobs that are submitted until the next turn of the loop share one commit.
             self._loop.call_soon(self._flush)
         self._waiting.append(_Job(function, future))
         return future
 
     @must_await
     async def execute(self, sql: str, *params: Value) -> int:
-        """Run one statement as a transaction; returns the number of rows changed."""
+        """Run one statement as a transaction; return the number of changed rows."""
         return await self.transaction(lambda tx: tx.execute(sql, *params).rowcount)
 
     @must_await
     async def fetch_one(self, sql: str, *params: Value) -> Row | None:
-        """The first row, if any. Sees everything that was acknowledged."""
+        """Return the first row, or None. Sees every transaction that has returned."""
         columns, rows = await self._fetch(sql, params, one=True)
         return dict(zip(columns, rows[0], strict=True)) if rows else None
 
     @must_await
     async def fetch_all(self, sql: str, *params: Value) -> list[Row]:
-        """All rows, at once: for results that are known to be small."""
+        """Return all rows. For results that are known to be small."""
         columns, rows = await self._fetch(sql, params, one=False)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     @must_await
     async def fetch_rows(self, sql: str, *params: Value) -> list[tuple[Any, ...]]:
-        """As `fetch_all`, each row a tuple: for storage modules, which read by the thousand."""
+        """Return all rows as tuples. For storage modules, which read thousands of rows."""
         return (await self._fetch(sql, params, one=False))[1]
 
     async def iterate(self, sql: str, *params: Value) -> AsyncGenerator[Row, None]:
-        """Stream the rows of one consistent read, however long, with bounded memory.
+        """Stream the rows of one consistent read of any length, with bounded memory.
 
-        The rows are spooled first, so no snapshot of the database is held while the consumer
-        takes its time.
+        The rows are spooled first, so that a slow consumer does not hold a snapshot.
         """
         with SpooledTemporaryFile(max_size=SPOOL_BYTES) as spool:
             async with self._long_reads.read(sql, params) as cursor:
@@ -238,7 +241,7 @@ class Database:
     async def _fetch(
         self, sql: str, params: tuple[Value, ...], *, one: bool
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The names of the columns, and the rows."""
+        """Return the names of the columns, and the rows."""
         if self._closed:
             raise closed_error()
         assert self._reader is not None, "the database is not open"
@@ -252,10 +255,10 @@ class Database:
         except sqlite3.DatabaseError as error:
             if code_of(error) != sqlite3.SQLITE_INTERRUPT:
                 raise caller_error(error, self.path) from error
-        # Too long for the event loop's thread.
-        async with self._long_reads.read(sql, params) as found:
-            slow = await found.fetchmany(1) if one else await found.fetchall()
-            return [column[0] for column in found.description], list(map(tuple, slow))
+        # The read took too long for the event loop's thread.
+        async with self._long_reads.read(sql, params) as long_read:
+            slow = await long_read.fetchmany(1) if one else await long_read.fetchall()
+            return [column[0] for column in long_read.description], list(map(tuple, slow))
 
     def _takes_too_long(self) -> bool:
         return time.monotonic() > self._read_until
@@ -266,7 +269,7 @@ class Database:
             self._waiting = []
 
     def _write_loop(self) -> None:
-        """The writer thread: whatever waits becomes one commit."""
+        """Commit batches in the writer thread; all waiting ones share a commit."""
         assert self._writer is not None
         assert self._loop is not None
         ending = False
@@ -283,24 +286,26 @@ class Database:
                     ending = True
                     break
                 batch += more
-            topics = _commit(self._writer, batch, self.path)
+            tx = _commit(self._writer, batch, self.path)
             self.commits += 1
             if self.identity is not None and self.identity.is_lost():
-                # Committed to a file that has no name any more: not durable.
-                topics = []
+                # The commit went to a file without a name, so it is not durable.
+                tx = Tx(self._writer)
                 for job in batch:
                     job.error = job.error or lost(self.path)
+            for message in tx.messages:
+                log.info(message)
             try:
-                self._loop.call_soon_threadsafe(self._fulfil, batch, topics)
+                self._loop.call_soon_threadsafe(self._fulfil, batch, tx.topics)
             except RuntimeError:
-                # The loop is closed and nobody waits any more; the data is on disk all the same.
-                log.debug("the callers of %d transactions are gone", len(batch))
+                # The loop is closed, so no caller waits. The data is on disk nevertheless.
+                log.debug("the event loop closed before %d transactions returned", len(batch))
         self._writer.close()
 
     def _fulfil(self, jobs: list["_Job"], topics: list[Hashable]) -> None:
-        """Wake the callers, and who waits for what they wrote, all in one turn of the loop."""
+        """Wake the callers, and the readers that wait for their topics, in one turn of the loop."""
         for job in jobs:
-            if job.future.done():  # the caller was cancelled; the transaction stands
+            if job.future.done():  # The caller was cancelled. The transaction stays.
                 continue
             if job.error is not None:
                 job.future.set_exception(job.error)
@@ -311,7 +316,7 @@ class Database:
 
 
 class _Job:
-    """One transaction on its way through the writer."""
+    """One submitted transaction."""
 
     __slots__ = ("error", "function", "future", "result")
 
@@ -322,44 +327,45 @@ class _Job:
         self.error: BaseException | None = None
 
 
-def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> list[Hashable]:
+def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> Tx:
     """Run every job and commit once. Never raises: each job gets its result or its error.
 
     Returns:
-        What was written, for those who wait for it.
+        The transaction, with the topics and messages of the jobs that succeeded.
     """
     tx = Tx(connection)
-    # One cursor for the savepoints: making two for each job would show in the rate.
+    # One cursor for all savepoints, because two new ones for each job would be slower.
     control = connection.cursor().execute
-    # A job that shares its commit with nobody needs no savepoint: the transaction is its own.
+    # A job that does not share its commit needs no savepoint.
     alone = len(batch) == 1
     try:
         control("BEGIN IMMEDIATE")
         for job in batch:
-            written = len(tx.topics)
+            topics, messages = len(tx.topics), len(tx.messages)
             if not alone:
                 control("SAVEPOINT job")
             try:
                 job.result = job.function(tx)
                 if isinstance(job.result, _LAZY_RESULTS):
                     raise _not_run(job.result)
-            except BaseException as error:  # it belongs to the caller, not to us
+            except BaseException as error:  # The caller receives it.
                 job.error = caller_error(error, path)
-                # A failure of the disk may already have ended the whole transaction.
+                # A failure of the disk may have ended the whole transaction.
                 if alone or not connection.in_transaction:
                     raise
                 control("ROLLBACK TO job")
-                del tx.topics[written:]
+                del tx.topics[topics:]
+                del tx.messages[messages:]
             if not alone:
                 control("RELEASE job")
         control("COMMIT")
-    except BaseException as error:  # noqa: BLE001 -- the whole group failed; all must hear of it
+    except BaseException as error:  # noqa: BLE001 -- all jobs of the batch receive it
         for job in batch:
             job.error = job.error or unusable(path, error)
-        with suppress(sqlite3.Error):  # the failure may have rolled back already
+        with suppress(sqlite3.Error):  # The failure may have rolled back already.
             control("ROLLBACK")
-        return []
-    return tx.topics
+        return Tx(connection)
+    return tx
 
 
 def _not_run(result: Any) -> TypeError:
@@ -374,7 +380,7 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
     )
-    if not path.is_symlink():  # the target of a link is not ours to change
+    if not path.is_symlink():  # The target of a link belongs to the user.
         path.chmod(0o600)
     if migrations.is_blank(connection):
         connection.execute(f"PRAGMA application_id = {migrations.APPLICATION_ID}")

@@ -1,4 +1,4 @@
-"""What a failing database means to a caller, in words."""
+"""The errors of a failing database, as a caller receives them."""
 
 import sqlite3
 from pathlib import Path
@@ -7,9 +7,9 @@ from hubd.errors import DatabaseUnusable, HubError, Internal
 
 
 def caller_error(error: BaseException, path: Path) -> BaseException:
-    """A failing disk is the hub's trouble and is said in its words; the rest is the caller's."""
+    """Return the error for the caller. A failure of the disk becomes `DatabaseUnusable`."""
     if isinstance(error, StopIteration) or not isinstance(error, Exception):
-        # A future refuses the one, and the others would end more than the call.
+        # A future refuses StopIteration; the others would end more than the call.
         return Internal(f"a transaction raised {type(error).__name__}")
     if isinstance(error, sqlite3.DatabaseError) and code_of(error) in (
         sqlite3.SQLITE_FULL,
@@ -23,17 +23,17 @@ def caller_error(error: BaseException, path: Path) -> BaseException:
 
 
 def code_of(error: BaseException) -> int:
-    """SQLite's primary error code; 0 for errors of Python's own module, which have none."""
+    """Return SQLite's primary error code; 0 for errors without one."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def closed_error() -> DatabaseUnusable:
-    """For whoever comes too late."""
+    """Return the error of a call after the database was closed."""
     return DatabaseUnusable("the database is closed: the daemon is stopping")
 
 
 def not_plain(name: str) -> TypeError:
-    """For a transaction whose function would not have run."""
+    """Return the error for a transaction with an async function or a generator."""
     return TypeError(
         f"a transaction is a plain function f(tx), and '{name}' is async or a generator: "
         "write it with `def`, without `await` and `yield`"
@@ -41,7 +41,7 @@ def not_plain(name: str) -> TypeError:
 
 
 def unusable(path: Path, error: BaseException) -> HubError:
-    """Say in one sentence why the database cannot be used."""
+    """Return the error that explains in one sentence why the database cannot be used."""
     if isinstance(error, HubError):
         return error
     code = code_of(error)
@@ -49,10 +49,13 @@ def unusable(path: Path, error: BaseException) -> HubError:
         return DatabaseUnusable(f"{path} is not a database")
     if code == sqlite3.SQLITE_CORRUPT:
         return DatabaseUnusable(
-            f"{path} is damaged ({error})", suggestion="Restore a backup, or look at: hubd check"
+            f"{path} is damaged ({error})",
+            suggestion="Restore a backup, or see the damage with: hubd check",
         )
     if code == sqlite3.SQLITE_FULL:
-        return DatabaseUnusable(f"the disk is full: {path} cannot grow", suggestion="Free space")
+        return DatabaseUnusable(
+            f"the disk is full: {path} cannot grow", suggestion="Free disk space"
+        )
     if code == sqlite3.SQLITE_IOERR:
         return DatabaseUnusable(
             f"{path} cannot be written or read ({error})",

@@ -1,4 +1,4 @@
-"""Which files a database is: noticing that they were removed, replaced or emptied."""
+"""Detect that the files of a database were removed, replaced or emptied."""
 
 import logging
 import os
@@ -8,18 +8,18 @@ from typing import Final
 
 from hubd.errors import DatabaseUnusable
 
-log = logging.getLogger("hubd.storage")
+log = logging.getLogger(__name__)
 
-# Beside the database, the files that SQLite keeps for it while it is open.
+# The files that SQLite keeps beside an open database.
 COMPANIONS: Final = ("-wal", "-shm")
-# Beside the database once it has tables: an empty database is then a damaged one, not a new one.
+# A file beside a database that has tables. If such a database is empty, it is damaged, not new.
 MARKER: Final = ".created"
 # Added to the names of files that belonged to a lost database.
 LOST: Final = ".lost"
 
 
 class Identity:
-    """The files of an open database, as they were when it was opened."""
+    """The inodes of the files of an open database."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
@@ -31,11 +31,11 @@ class Identity:
         }
 
     def is_lost(self) -> bool:
-        """Whether the database at the path is not the one that is open."""
+        """Return whether another file, or no file, is at the path of the open database."""
         return _is_another(self._path, self._file)
 
     def problem(self) -> str | None:
-        """Return a sentence about the first file that is gone or another; None if all are there."""
+        """Return a sentence about the first file that was removed or replaced; None without one."""
         if self.is_lost():
             return _sentence(self._path)
         for name, inode in self._companions.items():
@@ -44,9 +44,9 @@ class Identity:
         return None
 
     def set_log_aside(self) -> None:
-        """Rename the log of a lost database once it is closed.
+        """Rename the log of a lost database after it was closed.
 
-        SQLite would apply it to any database that is put at the path later, and damage that one.
+        SQLite would apply the log to the next database at the path, and damage it.
         """
         for name, inode in self._companions.items():
             if _inode(name) == inode:
@@ -54,12 +54,12 @@ class Identity:
 
 
 def lost(path: Path) -> DatabaseUnusable:
-    """Return the error for a write to a database that is no longer at its path."""
+    """Return the error for a write to a database that was removed from its path."""
     return DatabaseUnusable(_sentence(str(path)), suggestion="Restore a backup, then: hubd start")
 
 
 def refuse_emptied(path: Path) -> None:
-    """Refuse a database that has lost its content; SQLite would treat it as a new one.
+    """Refuse a database that lost its content; SQLite would treat it as a new one.
 
     Raises:
         DatabaseUnusable: It is empty, although it had content.
@@ -68,14 +68,14 @@ def refuse_emptied(path: Path) -> None:
         return
     log_file = Path(f"{path}-wal")
     if _size(log_file):
-        # Opening it would delete the log, which has the newest changes.
+        # Opening the database would delete the log, which has the newest changes.
         raise DatabaseUnusable(
             f"{path} is empty or missing, but {log_file.name} beside it has changes to it",
             suggestion=f"Restore a backup, or move {log_file.name} away to start empty",
         )
     marker = Path(f"{path}{MARKER}")
     if marker.exists() and not path.exists():
-        log.warning("%s was removed since the last start: a new one is made", path)
+        log.warning("%s was removed since the last start; creating a new database", path)
     elif marker.exists():
         raise DatabaseUnusable(
             f"{path} is empty, but it had content before",
@@ -84,7 +84,7 @@ def refuse_emptied(path: Path) -> None:
 
 
 def mark_created(path: Path) -> None:
-    """Leave a durable note that the database has content."""
+    """Create the durable marker of a database with content."""
     marker = Path(f"{path}{MARKER}")
     if marker.exists():
         return
@@ -102,7 +102,7 @@ def mark_created(path: Path) -> None:
 
 
 def _inode(path: str) -> tuple[int, int] | None:
-    """Return what tells one file from another; None if there is none."""
+    """Return device and inode of a file; None if it does not exist."""
     try:
         entry = os.stat(path)  # noqa: PTH116 -- for every commit
     except (FileNotFoundError, NotADirectoryError):
@@ -114,7 +114,7 @@ def _is_another(path: str, inode: tuple[int, int] | None) -> bool:
     try:
         return _inode(path) != inode
     except OSError:
-        return False  # a disk that fails says so itself
+        return False  # SQLite reports a failing disk itself.
 
 
 def _size(path: Path) -> int:

@@ -1,31 +1,31 @@
-"""Ids as the outside sees them, kept as 16 bytes: UUID version 4, and version 7 to sort by."""
+"""Ids of 16 bytes: UUID version 4, and version 7, which sorts by time."""
 
 import os
 import random
 import time
 from typing import Final
 
-# The shortest beginning of a version 4 id that may stand for it, in hex digits.
+# The fewest first digits that abbreviate a version 4 id.
 MIN_PREFIX: Final = 8
-# The shortest end of a version 7 id that may stand for it. Its beginning is its time, which
+# The fewest last digits that abbreviate a version 7 id. Its first digits are its time, which the
 # nodes of one tree share.
 MIN_ENDING: Final = 4
 
 _DIGITS: Final = frozenset("0123456789abcdef")
 _LAYOUT: Final = (8, 12, 16, 20)
 
-# The last moment that a version 7 id was made for, in 1/4096 ms; never goes back.
+# The time of the last version 7 id, in 1/4096 ms. It only increases.
 _last_tick = 0
 
 
 def uuid4() -> bytes:
-    """A random id."""
+    """Return a random id."""
     value = int.from_bytes(os.urandom(16))
     return _marked(value, 4)
 
 
 def uuid7() -> bytes:
-    """An id that sorts after all that this process made before, also within a millisecond."""
+    """Return an id that sorts after all earlier ones of this process."""
     global _last_tick
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
     tick = milliseconds << 12 | rest * 4096 // 1_000_000
@@ -34,16 +34,13 @@ def uuid7() -> bytes:
 
 
 def text(value: bytes) -> str:
-    """The id as it is written. By hand: the uuid module takes three times as long."""
+    """Return the id as text. The uuid module would take three times as long."""
     digits = value.hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def span(written: str) -> tuple[bytes, bytes] | None:
-    """The first and the last id that a whole id, or the beginning of one, can mean.
-
-    None if it is neither.
-    """
+    """Return the first and the last id with these first digits; None if the text is not an id."""
     digits = written.strip().lower()
     if "-" in digits:
         places = [number for number, char in enumerate(digits) if char == "-"]
@@ -57,14 +54,11 @@ def span(written: str) -> tuple[bytes, bytes] | None:
 
 
 def ending(written: str) -> str | None:
-    """Return the hex digits of a whole id, or of the end of one.
-
-    None if it is neither.
-    """
+    """Return the hex digits of an id or of its last digits; None if the text is neither."""
     digits = written.strip().lower()
     if "-" in digits:
         groups = digits.split("-")
-        # Only the first group may be cut off.
+        # Only the first group may be incomplete.
         lengths = [len(group) for group in groups]
         expected = (8, 4, 4, 4, 12)[-len(groups) :]
         if len(groups) > 5 or lengths[1:] != [*expected[1:]] or not 1 <= lengths[0] <= expected[0]:
@@ -76,6 +70,6 @@ def ending(written: str) -> str | None:
 
 
 def _marked(value: int, version: int) -> bytes:
-    """With the bits that say which kind of id it is."""
+    """Return the id with the bits of its version."""
     value = value & ~(0xF << 76) | version << 76
     return (value & ~(0b11 << 62) | 0b10 << 62).to_bytes(16)

@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -18,44 +17,36 @@ from hubd.storage import migrations
 from hubd.storage.errors import code_of, unusable
 from hubd.storage.identity import refuse_emptied
 from hubd.storage.tables import HUB_MIGRATIONS
+from hubd.wire.checks import Finding
 
-# Pages that a backup copies between two reports of its progress: 8 MiB.
+# Pages that a backup copies between two progress reports: 8 MiB.
 PAGES_AT_ONCE: Final = 2048
-# A backup that is not complete yet: its name, and 16 random digits.
+# The name of an incomplete backup: its final name and 16 random digits.
 UNFINISHED: Final = re.compile(r".+\.[0-9a-f]{16}")
 
-# Told what is being done, with how much of it is done.
+# Receives the current step and its progress.
 Report = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at."""
-
-    what: str
-    ok: bool
-    detail: str
 
 
 def backup(
     source: Path, target: Path, *, force: bool = False, report: Report = lambda text: None
 ) -> int:
-    """Copy a consistent state of the database, also while the daemon writes to it.
+    """Copy a consistent state of the database, even while the daemon writes to it.
 
-    The copy is one read transaction, so writers are not held up and it never starts over; the
-    target appears under its name only when it is complete and on disk.
+    The copy is one read transaction, so writers don't wait and it never starts over. The target
+    gets its name when it is complete and on disk.
 
     Args:
         source: The database.
         target: The file to write.
-        force: Replace the target if it exists.
-        report: Gets the progress, many times a second.
+        force: Whether to replace an existing target.
+        report: Receives the progress, many times a second.
 
     Returns:
         The size of the copy in bytes.
 
     Raises:
-        NotFound: There is no database.
+        NotFound: The database does not exist.
         Conflict: The target exists.
         DatabaseUnusable: The source cannot be read, or the target cannot be written.
     """
@@ -73,7 +64,7 @@ def backup(
         if force:
             temporary.replace(target)
         else:
-            # Fails if another process made the target meanwhile.
+            # Fails if another process has created the target.
             target.hardlink_to(temporary)
             temporary.unlink()
     except FileExistsError as error:
@@ -91,7 +82,7 @@ def backup(
 
 
 def _copy(source: Path, temporary: Path, report: Report) -> None:
-    """Copy the database into a file that only this user can read, and onto the disk."""
+    """Copy the database into a file that only this user can read, and sync it to disk."""
 
     def progress(status: int, remaining: int, total: int) -> None:
         share = 100 * (total - remaining) // max(total, 1)
@@ -99,16 +90,16 @@ def _copy(source: Path, temporary: Path, report: Report) -> None:
 
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        # Tells other processes that this file is being written.
+        # Shows other processes that this file is being written.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         report("opening the database")
         with _reading(source) as live, closing(sqlite3.connect(temporary)) as copy:
             page_size = live.execute("PRAGMA page_size").fetchone()[0]
-            # One read transaction around all steps; a step of its own would see later changes.
+            # One read transaction for all steps; separate ones would see later changes.
             live.execute("BEGIN")
             live.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             live.backup(copy, pages=PAGES_AT_ONCE, progress=progress)
-            # A backup is one file: no WAL to forget beside it.
+            # A backup is one file, without a WAL beside it.
             copy.execute("PRAGMA journal_mode = DELETE")
         report("writing it to the disk")
         os.fsync(descriptor)
@@ -123,10 +114,10 @@ def remove_unfinished_copies(directory: Path, name: str | None = None) -> None:
         directory: The directory of the backups.
         name: The name of one backup; None for all in the directory.
     """
-    with suppress(OSError):  # the directory does not exist
+    with suppress(OSError):  # The directory does not exist.
         for file in list(directory.iterdir()):
-            mine = name is None or file.name.startswith(f"{name}.")
-            if mine and UNFINISHED.fullmatch(file.name) and not file.is_symlink():
+            matches = name is None or file.name.startswith(f"{name}.")
+            if matches and UNFINISHED.fullmatch(file.name) and not file.is_symlink():
                 _remove_unlocked(file)
 
 
@@ -138,14 +129,14 @@ def _remove_unlocked(file: Path) -> None:
 
 
 def check(path: Path, *, report: Report = lambda text: None) -> list[Finding]:
-    """Integrity, foreign keys and migrations.
+    """Check the integrity, the foreign keys and the migrations.
 
     Args:
         path: The database.
-        report: Gets the name of each step before it begins.
+        report: Receives the name of each step before it starts.
 
     Raises:
-        NotFound: There is no database.
+        NotFound: The database does not exist.
     """
     if not path.exists():
         raise _none_yet(path)
@@ -163,15 +154,15 @@ def check(path: Path, *, report: Report = lambda text: None) -> list[Finding]:
 
 
 def _none_yet(path: Path) -> NotFound:
-    return NotFound(f"there is no database at {path}", suggestion="The first start makes one")
+    return NotFound(f"there is no database at {path}", suggestion="Create it with: hubd start")
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a read-only connection, also on a read-only disk.
+    """Open a read-only connection, even on a read-only disk.
 
-    There SQLite can't make the file that it needs to share a database with other processes. But
-    none of them can write either, so the file is read as it is; with its log, from a copy.
+    On such a disk SQLite can't create the file with which processes share a database. Other
+    processes can't write either, so the file is read directly; if it has a log, from a copy.
     """
     try:
         connection = _open(path, "mode=ro")
@@ -199,7 +190,7 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?{mode}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None)
     try:
-        # SQLite opens the files when it needs them.
+        # SQLite opens the files only now.
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except sqlite3.Error:
         connection.close()

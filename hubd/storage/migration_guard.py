@@ -169,10 +169,10 @@ class MigrationGuard:
                     self.execute(f"EXPLAIN {use}")
 
     def refuse_stray(self, names: Iterable[str]) -> None:
-        """Refuse new names that do not belong to the owner; ALTER TABLE … RENAME makes such.
+        """Refuse new names that do not belong to the owner. ALTER TABLE … RENAME may create them.
 
         Raises:
-            DatabaseUnusable: There is one.
+            DatabaseUnusable: A name belongs to another owner.
         """
         for name in sorted(names):
             if not self.owns(name):
@@ -237,7 +237,7 @@ class MigrationGuard:
 
 
 def prefix_of(owner: str) -> str:
-    """Return the beginning of the names of an owner's tables."""
+    """Return the prefix of the names of an owner's tables."""
     return owner.replace(".", "_").replace("-", "_") + "_"
 
 

@@ -1,7 +1,7 @@
-"""Append-only migrations: numbered, one transaction each, never edited once applied.
+"""Append-only migrations: numbered, one transaction each, never edited after they were applied.
 
-Each owner (the hub itself, and every plugin) has its own sequence. What was applied is recorded
-with a hash, so that an edited migration is refused instead of leaving two kinds of databases.
+Each owner (the hub, and every plugin) has a sequence of migrations. Applied ones are recorded with
+a hash, so that an edited migration is refused.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from hubd.errors import DatabaseNewer, DatabaseUnusable
 from hubd.storage.migration_guard import MigrationGuard
 from hubd.storage.tables import HUB_MIGRATIONS
 
-# "hubd" in ASCII: tells our files from other programs' databases.
+# "hubd" in ASCII. Identifies the hub's databases.
 APPLICATION_ID: Final = 0x68756264
 
 HUB: Final = "hub"
@@ -27,12 +27,12 @@ _RECORDED: Final = "SELECT number, sha256 FROM hub_migrations WHERE owner = ? OR
 
 
 def refuse_foreign_or_newer(path: Path) -> None:
-    """Look at an existing file without touching it.
+    """Check an existing file without changing it.
 
     Raises:
-        DatabaseUnusable: Another program's database.
-        DatabaseNewer: Holds migrations of the hub that this version does not know.
-        sqlite3.Error: Not a database, or damaged.
+        DatabaseUnusable: It is a database of another program.
+        DatabaseNewer: It has migrations of the hub that this version doesn't have.
+        sqlite3.Error: It is not a database, or damaged.
     """
     if not path.exists() or path.stat().st_size == 0:
         return
@@ -50,7 +50,7 @@ def refuse_foreign_or_newer(path: Path) -> None:
 
 
 def applied(connection: sqlite3.Connection, owner: str) -> list[str]:
-    """The hashes of an owner's applied migrations, in order."""
+    """Return the hashes of an owner's applied migrations, in order."""
     rows = connection.execute(_RECORDED, (owner,)).fetchall()
     if [number for number, _ in rows] != list(range(1, len(rows) + 1)):
         raise DatabaseUnusable(f"the record of {owner}'s migrations has a gap")
@@ -58,22 +58,22 @@ def applied(connection: sqlite3.Connection, owner: str) -> list[str]:
 
 
 def owners(connection: sqlite3.Connection) -> list[str]:
-    """Everybody who has applied a migration."""
+    """Return the owners of applied migrations."""
     rows = connection.execute("SELECT DISTINCT owner FROM hub_migrations ORDER BY owner")
     return [owner for (owner,) in rows]
 
 
 def compare(done: Sequence[str], owner: str, steps: Sequence[str]) -> None:
-    """Check that what was applied is the beginning of `steps`.
+    """Check that the applied migrations are the first ones of `steps`.
 
     Raises:
         DatabaseNewer: More were applied than `steps` has.
-        DatabaseUnusable: One of them was edited since.
+        DatabaseUnusable: One of them was edited later.
     """
     if len(done) > len(steps):
         raise DatabaseNewer(
-            f"a newer version of {owner} wrote this database: it holds {len(done)} migrations "
-            f"of {owner}, and this version knows {len(steps)}"
+            f"a newer version of {owner} wrote this database: it has {len(done)} migrations "
+            f"of {owner}, and this version has {len(steps)}"
         )
     for number, (recorded, step) in enumerate(zip(done, steps, strict=False), start=1):
         if recorded != fingerprint(step):
@@ -84,10 +84,10 @@ def compare(done: Sequence[str], owner: str, steps: Sequence[str]) -> None:
 
 
 def missing(connection: sqlite3.Connection, owner: str, steps: Sequence[str]) -> range:
-    """The numbers of the migrations still to be applied.
+    """Return the numbers of the migrations that are still to apply.
 
     Raises:
-        DatabaseNewer, DatabaseUnusable: As `compare`.
+        DatabaseNewer, DatabaseUnusable: For the reasons of `compare`.
     """
     done = [] if is_blank(connection) else applied(connection, owner)
     compare(done, owner, steps)
@@ -95,17 +95,17 @@ def missing(connection: sqlite3.Connection, owner: str, steps: Sequence[str]) ->
 
 
 def is_blank(connection: sqlite3.Connection) -> bool:
-    """Whether nothing was ever made in this database."""
+    """Return whether the database has no tables."""
     return not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
 
 
 def apply(connection: sqlite3.Connection, owner: str, number: int, step: str) -> None:
-    """Apply one migration, with its record, inside the transaction that is running.
+    """Apply one migration and record it, in the running transaction.
 
     A plugin's migration may use only the plugin's own tables; the hub's may use all.
 
     Raises:
-        DatabaseUnusable: It fails, or uses a table that is not the owner's.
+        DatabaseUnusable: It fails, or uses a table of another owner.
     """
     if _DEFERRED.search(step):
         raise DatabaseUnusable(
@@ -139,23 +139,23 @@ def _apply_guarded(connection: sqlite3.Connection, owner: str, number: int, step
 
 
 def fingerprint(step: str) -> str:
-    """The hash under which a migration is recorded; white space may change."""
+    """Return the recorded hash of a migration. White space does not count."""
     return hashlib.sha256(" ".join(step.split()).encode()).hexdigest()
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Split a script where SQLite says that a statement is complete.
+    """Yield the statements of a script.
 
-    `executescript` would end the running transaction first.
+    `executescript` is not used because it commits the running transaction.
     """
     start = 0
-    for found in re.finditer(";", script):
-        statement = script[start : found.end()]
+    for semicolon in re.finditer(";", script):
+        statement = script[start : semicolon.end()]
         if sqlite3.complete_statement(statement):
-            start = found.end()
+            start = semicolon.end()
             if statement.strip() != ";":
                 yield statement
-    # The last statement needs no semicolon; a comment alone is nothing to SQLite.
+    # The last statement may lack a semicolon. SQLite ignores a mere comment.
     yield script[start:]
 
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 def must_await(
     function: Callable[P, Coroutine[Any, Any, T]],
 ) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Mark an `async def` function whose result must not be used as a value."""
+    """Mark an `async def` function that must not be used without `await`."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:

@@ -1,4 +1,4 @@
-"""Long reads: each in a thread of its own, and ended when nobody waits for it any more."""
+"""Long reads: each runs in a thread, and ends when its caller is cancelled."""
 
 import asyncio
 import sqlite3
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from hubd.storage.errors import caller_error, closed_error
 
-if TYPE_CHECKING:  # imported when the first long read needs it; it costs start-up time
+if TYPE_CHECKING:  # Imported by the first long read, because it delays the start.
     import aiosqlite
 
 Value = str | int | float | bytes | None
 
-# Concurrent long reads; more wait their turn.
+# Concurrent long reads; others wait.
 READERS: Final = 2
-# How often a read looks whether it should go on, in steps of SQLite's virtual machine.
-STEPS_PER_LOOK: Final = 5_000
+# Steps of SQLite's virtual machine between two checks for cancellation.
+STEPS_PER_CHECK: Final = 5_000
 
 
 class LongReads:
@@ -25,17 +25,17 @@ class LongReads:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Waiting for the next read, at work, and being closed.
+        # Readers that are idle, that read, and that are being closed.
         self._idle: list[_Reader] = []
         self._busy: set[_Reader] = set()
         self._retiring: set[asyncio.Future[None]] = set()
         self._slots = asyncio.Semaphore(READERS)
-        # Set once, by close(): nothing is accepted after it.
+        # Set by `close`: later reads fail.
         self._closed = False
 
     @asynccontextmanager
     async def read(self, sql: str, params: tuple[Value, ...]) -> AsyncIterator["aiosqlite.Cursor"]:
-        """A cursor in a thread of its own. Cancelling ends what the thread is doing.
+        """Yield a cursor that reads in a thread. Cancelling interrupts the thread.
 
         Raises:
             DatabaseUnusable: The file is damaged, or the database is closed.
@@ -51,7 +51,7 @@ class LongReads:
                     try:
                         yield cursor
                     except BaseException:
-                        # Before the cursor is closed, which has to wait for the thread.
+                        # Must be set before the cursor closes, because that waits for the thread.
                         reader.abandoned = True
                         raise
             except sqlite3.DatabaseError as error:
@@ -69,40 +69,40 @@ class LongReads:
                     self._idle.append(reader)
 
     async def close(self) -> None:
-        """End what runs, and all threads."""
+        """Interrupt all reads and end their threads."""
         self._closed = True
         for busy in self._busy:
             busy.abandoned = True
         for _ in range(READERS):
             await self._slots.acquire()
-        for _ in range(READERS):  # who still waits for one finds the database closed
+        for _ in range(READERS):  # Waiting callers then find the database closed.
             self._slots.release()
         await asyncio.gather(*self._retiring, *(reader.close() for reader in self._idle))
 
     def _retire(self, reader: "_Reader") -> None:
-        """Close a reader whose thread may still be busy for a moment."""
+        """Close a reader. Its thread may still be busy for a moment."""
         task = asyncio.ensure_future(reader.close())
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
 
 class _Reader:
-    """A connection for long reads, in a thread of its own."""
+    """A connection for long reads, with its thread."""
 
     def __init__(self) -> None:
         self._opening: asyncio.Task[aiosqlite.Connection] | None = None
-        # Set when nobody waits for the result any more; the thread looks at it as it works,
-        # because an interrupt would miss a statement that has not begun.
+        # Set when the caller was cancelled. The thread checks it while it works, because an
+        # interrupt would miss a statement that has not started.
         self.abandoned = False
 
     async def open(self, path: Path) -> "aiosqlite.Connection":
-        """The connection. Cancelling is safe: what is being opened is closed with the rest."""
+        """Return the connection. If the caller is cancelled, `close` still closes it."""
         if self._opening is None:
             self._opening = asyncio.create_task(self._open(path))
         try:
             return await asyncio.shield(self._opening)
         except sqlite3.Error:
-            # Nothing was opened, so there is nothing to close, and nothing to use again.
+            # The connection does not exist, so it can't be closed or used again.
             self.abandoned, self._opening = True, None
             raise
 
@@ -116,7 +116,7 @@ class _Reader:
         import aiosqlite
 
         connection = await aiosqlite.connect(read_only(path), uri=True)
-        await connection.set_progress_handler(lambda: self.abandoned, STEPS_PER_LOOK)
+        await connection.set_progress_handler(lambda: self.abandoned, STEPS_PER_CHECK)
         return connection
 
 

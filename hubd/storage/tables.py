@@ -1,17 +1,16 @@
-"""The hub's own tables, as migrations in the order in which they came. Append only.
+"""The hub's tables, as migrations. Append only: released migrations never change.
 
-Trees. A node is a row that never changes, but for its label. Nodes that follow each other
-without a branch are one *segment*, named by the key of its first node; a node's place is
-(segment, depth). So a chain is read by one range of an index, a branch costs one row, and only
-the first node of a segment says who its parent is: for all others it is the place before.
-Keys ascend in order of creation. Ids do not give that order: an imported node keeps the id, and so
-the time, that it got elsewhere, and the clock may be set back.
+Trees. A node is a row that never changes, except its label. Consecutive nodes without a branch are
+one *segment*, numbered by the key of its first node. The place of a node is (segment, depth).
+A chain is one range of an index, and a branch is one row. Only the first node of a segment stores
+its parent; the parent of any other node is the place before it. Keys ascend in order of creation.
+Ids do not: an imported node keeps its id, which contains a time, and the clock may be set back.
 
-A tree that is removed goes at once, and with it all that refers to it; its nodes are left to
-`arbor_purges` and go bit by bit. So no key of a tree is ever used again.
+Removing a tree deletes its row and all rows that refer to it at once. `arbor_purges` lists the
+tree until its nodes are removed, in many small steps. The key of a tree is never reused.
 
-Streams. An event has the key, and so the id, of its node in the tree. A stream's head is a place:
-its events are one segment, whose first node is its root.
+Streams. An event has the key and the id of its node. The events of a stream are one segment. Its
+first node is the stream's root, and its last is the stream's head.
 """
 
 from typing import Final

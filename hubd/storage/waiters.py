@@ -1,4 +1,4 @@
-"""Waiting for something to be written, without polling for it."""
+"""Wait for a write without polling."""
 
 import asyncio
 from collections.abc import Hashable, Iterator
@@ -6,16 +6,16 @@ from contextlib import contextmanager
 
 
 class Waiters:
-    """Who waits for which topic. A topic is any value that writers and readers agree upon."""
+    """The waiting readers by topic. A topic is any value that writers and readers agree on."""
 
     def __init__(self) -> None:
         self._events: dict[Hashable, set[asyncio.Event]] = {}
 
     @contextmanager
     def waiting_for(self, topic: Hashable) -> Iterator[asyncio.Event]:
-        """An event that is set whenever the topic is written; whoever waits clears it.
+        """Yield an event that is set by each write to the topic; the reader clears it.
 
-        Begin before reading what is there: what is written after that reading sets it.
+        Enter the block before reading the current rows, so that no later write is missed.
         """
         event = asyncio.Event()
         events = self._events.setdefault(topic, set())
@@ -28,6 +28,6 @@ class Waiters:
                 self._events.pop(topic, None)
 
     def wake(self, topic: Hashable) -> None:
-        """The topic was written."""
+        """Wake the readers of a topic, because it was written."""
         for event in self._events.get(topic, ()):
             event.set()

@@ -1,1 +1,4 @@
-"""What crosses a process boundary. Standard library only; all of hubd that synapse may import."""
+"""Everything that crosses a process boundary. Uses only the standard library.
+
+synapse imports nothing else of hubd.
+"""

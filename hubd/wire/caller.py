@@ -1,4 +1,4 @@
-"""Who calls, and from where: what a method may know without being given it as a parameter."""
+"""The caller of a method: its client program, and its directory and environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Context:
-    """Where the caller stands. Kept in memory only, never stored or logged."""
+    """The caller context. Kept in memory only, never stored or logged."""
 
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -14,19 +14,19 @@ class Context:
 
 @dataclass(frozen=True)
 class Client:
-    """The program at the other end of the connection, as far as it is known."""
+    """The client program of a connection, as far as it is known."""
 
-    # `unix`, `websocket`, `mcp-http` or `mcp-stdio`; empty for what the hub does by itself.
+    # `unix`, `websocket`, `mcp-http` or `mcp-stdio`; empty for calls of the hub itself.
     transport: str = ""
-    # As the client calls itself, which nobody has checked.
+    # The name and version that the client sent. They are not verified.
     name: str = ""
     version: str = ""
-    # What the connection carried to say for which session it speaks.
+    # The token that names the session of the connection.
     session_token: str | None = field(default=None, repr=False)
 
 
 def read_context(value: object) -> Context:
-    """The context that came with a call; what is not of the right shape is as if it were absent."""
+    """Return the caller context of a request. Values of a wrong type are ignored."""
     if not isinstance(value, dict):
         return Context()
     cwd, env = value.get("cwd"), value.get("env")

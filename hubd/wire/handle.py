@@ -1,7 +1,7 @@
 """The grammar of handles: `plugin@version::method[:meta]*`.
 
-Knows nothing of plugins that exist: which one owns a handle, and whether its meta values make
-sense, is the hub's business.
+This module does not know the plugins. The hub finds the owner of a handle and checks its meta
+values.
 """
 
 import re
@@ -12,15 +12,17 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 from uuid import NAMESPACE_OID, UUID, uuid5
 
+from hubd.wire.text import shorten
+
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 _HEAD: Final = re.compile(r"([A-Za-z0-9._-]+)@([A-Za-z0-9._-]+)::([A-Za-z0-9._-]+)")
-# What a meta value never contains literally: the separator, the escape and control characters.
+# Characters that are escaped in a meta value: the separator, the escape and control characters.
 _UNSAFE: Final = re.compile(r"[%:\x00-\x1f\x7f-\x9f]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
-# How much of an invalid handle an error message repeats.
-_SHOWN: Final = 80
+# The characters of an invalid handle that an error message repeats.
+_QUOTED_LENGTH: Final = 80
 
 
 class InvalidHandle(ValueError):
@@ -29,9 +31,9 @@ class InvalidHandle(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WireHandle:
-    """A handle as it travels: four parts, none of them interpreted.
+    """A handle: four parts, not interpreted.
 
-    `plugin` is a namespace path or a plugin id; equality is equality of the parts.
+    `plugin` is a namespace path or a plugin id. Handles with equal parts are equal.
     """
 
     plugin: str
@@ -40,15 +42,15 @@ class WireHandle:
     meta: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what could not be written down and read back."""
+        """Refuse parts that can't be written as text and read back."""
         head = (self.plugin, self.version, self.method)
         if not all(isinstance(part, str) for part in head) or not _is_head(*head):
             self._refuse_head()
         for value in self.meta:
             if not isinstance(value, str):
-                raise InvalidHandle(f"a meta value is text, not {_shown(value)}")
+                raise InvalidHandle(f"a meta value is text, not {_quoted(value)}")
             if _SURROGATE.search(value):
-                raise InvalidHandle("a meta value holds a lone surrogate, which is not text")
+                raise InvalidHandle("a meta value contains a lone surrogate, which is not text")
 
     def _refuse_head(self) -> None:
         for label in ("plugin", "version", "method"):
@@ -56,11 +58,11 @@ class WireHandle:
             if not isinstance(value, str) or not _NAME.fullmatch(value):
                 raise InvalidHandle(
                     f"the {label} of a handle is letters, digits, '.', '_' and '-', "
-                    f"not {_shown(value)}"
+                    f"not {_quoted(value)}"
                 )
 
     def __str__(self) -> str:
-        """The canonical text."""
+        """Return the canonical text."""
         return write(self.plugin, self.version, self.method, self.meta)
 
     @property
@@ -70,29 +72,29 @@ class WireHandle:
 
     @property
     def meta_text(self) -> str | None:
-        """The meta values as they are written behind the method; None if there are none."""
+        """The meta values as text after the method; None without meta values."""
         return ":".join(map(_escape, self.meta)) if self.meta else None
 
     @property
     def plugin_id(self) -> UUID:
-        """The id of the plugin, whether it was given as an id or by name."""
+        """The id of the plugin; `plugin` may be a name or the id itself."""
         return _id_of(self.plugin, self.major)
 
 
 def write(plugin: str, version: str, method: str, meta: Iterable[str]) -> str:
-    """The canonical text of parts that are known to be well formed."""
+    """Return the canonical text of valid parts."""
     head = f"{plugin}@{version}::{method}"
     return ":".join((head, *map(_escape, meta)))
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be the plugin, version or method of a handle."""
+    """Return whether a text can be the plugin, version or method of a handle."""
     return _NAME.fullmatch(text) is not None
 
 
 @lru_cache(maxsize=1024)
 def plugin_id(namespace: str, major: str | int) -> UUID:
-    """The stable id of a plugin: the same for all minor versions, on every machine."""
+    """Return the stable id of a plugin, the same for all minor versions and on every machine."""
     return uuid5(NAMESPACE_OID, f"{namespace}@{major}")
 
 
@@ -104,7 +106,7 @@ def _id_of(plugin: str, major: str) -> UUID:
         return plugin_id(plugin, major)
 
 
-# There are few plugins with few kinds of handles, and very many handles.
+# Few plugins with few handle types create very many handles.
 @lru_cache(maxsize=4096)
 def _is_head(plugin: str, version: str, method: str) -> bool:
     return all(map(is_name, (plugin, version, method)))
@@ -114,15 +116,15 @@ def parse(text: str) -> WireHandle:
     """Read a handle.
 
     Raises:
-        InvalidHandle: It does not follow the grammar; says what is wrong.
+        InvalidHandle: The text does not match the grammar. The message names the mistake.
     """
     head = _HEAD.match(text)
     if head is None:
-        raise InvalidHandle(f"{_shown(text)} is not plugin@version::method[:meta]…")
+        raise InvalidHandle(f"{_quoted(text)} is not plugin@version::method[:meta]…")
     plugin, version, method = head.groups()
     rest = text[head.end() :]
     if rest and rest[0] != ":":
-        raise InvalidHandle(f"{_shown(text)}: unexpected {_shown(rest[0])} after the method")
+        raise InvalidHandle(f"{_quoted(text)}: unexpected {_quoted(rest[0])} after the method")
     values = rest[1:].split(":") if rest else []
     return WireHandle(plugin, version, method, tuple(map(_unescape, values)))
 
@@ -131,12 +133,12 @@ def from_json(value: Any) -> WireHandle:
     """Read a handle from a string or one of the object forms.
 
     Raises:
-        InvalidHandle: It is none of them.
+        InvalidHandle: The value has another form.
     """
     if isinstance(value, str):
         return parse(value)
     if not isinstance(value, dict):
-        raise InvalidHandle(f"a handle is a string or an object, not {_shown(value)}")
+        raise InvalidHandle(f"a handle is a string or an object, not {_quoted(value)}")
     if value.get("metadata") is not None:
         raise InvalidHandle(
             "a handle has no 'metadata'; store it with the node that holds the handle"
@@ -145,7 +147,7 @@ def from_json(value: Any) -> WireHandle:
         identifier = value.get("identifier")
         if not isinstance(identifier, str):
             raise InvalidHandle("a handle with 'source' needs an 'identifier' string")
-        # This older form has no method: its one kind of handle is a chat message.
+        # This older form has no method. All of its handles are chat messages.
         return WireHandle(
             value["source"], value.get("source_version", ""), "chat", tuple(identifier.split(":"))
         )
@@ -159,7 +161,7 @@ def from_json(value: Any) -> WireHandle:
 
 
 def _escape(value: str) -> str:
-    return _UNSAFE.sub(lambda found: _percent(found[0]), value)
+    return _UNSAFE.sub(lambda match: _percent(match[0]), value)
 
 
 def _percent(char: str) -> str:
@@ -168,17 +170,16 @@ def _percent(char: str) -> str:
 
 def _unescape(value: str) -> str:
     if _CONTROL.search(value):
-        raise InvalidHandle(f"{_shown(value)} holds a control character; write it as %XX")
+        raise InvalidHandle(f"{_quoted(value)} contains a control character; write it as %XX")
     if "%" not in value:
         return value
     if _BAD_ESCAPE.search(value):
-        raise InvalidHandle(f"{_shown(value)} holds a '%' that two hex digits do not follow")
+        raise InvalidHandle(f"{_quoted(value)} contains a '%' without two hex digits after it")
     try:
         return unquote_to_bytes(value).decode()
     except UnicodeError:
-        raise InvalidHandle(f"the escapes in {_shown(value)} are not UTF-8") from None
+        raise InvalidHandle(f"the escapes in {_quoted(value)} are not UTF-8") from None
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+def _quoted(value: object) -> str:
+    return shorten(repr(value), _QUOTED_LENGTH)

@@ -1,7 +1,7 @@
-"""The items of a stream, the closed set of error codes, and how both look as JSON.
+"""The items of a stream as JSON, and the closed set of error codes.
 
-An item knows how to encode itself. The content of a `Data` item is JSON text already: it is
-encoded once, where it is made, and spliced into every frame that carries it.
+An item encodes itself. The content of a `Data` item is JSON text already: it is encoded once and
+copied into every frame that carries it.
 """
 
 import time
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from hubd.wire.jsonrpc import dump
 
-# Every error code there is, and the exit status the command line gives it.
+# All error codes, with the exit status of a command that fails with it.
 EXIT_CODES: Final[dict[str, int]] = {
     "invalid_method": 2,
     "invalid_params": 2,
@@ -34,9 +34,17 @@ EXIT_CODES: Final[dict[str, int]] = {
     "internal": 1,
 }
 
+# For each kind of question, the type of its answer and the field with the value.
+ANSWERS: Final[dict[str, tuple[str, str]]] = {
+    "confirm": ("confirmed", "value"),
+    "prompt": ("text", "value"),
+    "select": ("selected", "values"),
+    "custom": ("custom", "data"),
+}
+
 
 class Stamp:
-    """What all items of one call share: where they come from, and under which schema."""
+    """The metadata that all items of one call share: their provenance and the schema's hash."""
 
     __slots__ = ("_head", "plexus_hash", "provenance")
 
@@ -46,19 +54,19 @@ class Stamp:
         self._head = _metadata_head(provenance, plexus_hash)
 
     def metadata(self) -> bytes:
-        """The metadata object of an item that is made now."""
+        """Return the metadata object of an item, with the current time."""
         return b"%b%d}" % (self._head, int(time.time()))
 
 
 class Data(NamedTuple):
-    """One event of the method. Its type is a method path, which needs no escaping."""
+    """One event of the method. Its type is a method path, which never needs escaping."""
 
     metadata: bytes
     content_type: str
     content: bytes
 
     def encode(self) -> bytes:
-        """The item as JSON."""
+        """Return the item as JSON."""
         return b'{"type":"data","metadata":%b,"content_type":"%b","content":%b}' % (
             self.metadata,
             self.content_type.encode(),
@@ -67,14 +75,14 @@ class Data(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a long method is; `percentage` runs from 0 to 100."""
+    """The progress of a long method; `percentage` is from 0 to 100."""
 
     metadata: bytes
     message: str
     percentage: float | None = None
 
     def encode(self) -> bytes:
-        """The item as JSON."""
+        """Return the item as JSON."""
         fields: dict[str, Any] = {"message": self.message}
         if self.percentage is not None:
             fields["percentage"] = self.percentage
@@ -82,7 +90,7 @@ class Progress(NamedTuple):
 
 
 class Guidance(NamedTuple):
-    """What the caller can do about the error that follows."""
+    """A suggestion for the error in the next item."""
 
     metadata: bytes
     error_type: str
@@ -90,7 +98,7 @@ class Guidance(NamedTuple):
     available: list[str]
 
     def encode(self) -> bytes:
-        """The item as JSON."""
+        """Return the item as JSON."""
         fields = {
             "error_type": self.error_type,
             "suggestion": self.suggestion,
@@ -108,13 +116,13 @@ class Error(NamedTuple):
     recoverable: bool = False
 
     def encode(self) -> bytes:
-        """The item as JSON."""
+        """Return the item as JSON."""
         fields = {"message": self.message, "code": self.code, "recoverable": self.recoverable}
         return _encode("error", self.metadata, fields)
 
 
 class Request(NamedTuple):
-    """A question to the caller; the answer comes by `respond`."""
+    """A question to the caller; the caller answers with `respond`."""
 
     metadata: bytes
     request_id: str
@@ -122,7 +130,7 @@ class Request(NamedTuple):
     timeout_ms: int
 
     def encode(self) -> bytes:
-        """The item as JSON. The camel case is the published protocol's."""
+        """Return the item as JSON. The published protocol uses camel case here."""
         fields = {
             "requestId": self.request_id,
             "requestData": self.request_data,
@@ -137,14 +145,14 @@ class Done(NamedTuple):
     metadata: bytes
 
     def encode(self) -> bytes:
-        """The item as JSON."""
+        """Return the item as JSON."""
         return b'{"type":"done","metadata":%b}' % self.metadata
 
 
 Item = Data | Progress | Guidance | Error | Request | Done
 
 
-# A hub has a few hundred methods, and every call of one begins its metadata alike.
+# A hub has a few hundred methods, and all items of a method have the same provenance.
 @lru_cache(maxsize=4096)
 def _metadata_head(provenance: tuple[str, ...], plexus_hash: str) -> bytes:
     return b'{"provenance":%b,"plexus_hash":%b,"timestamp":' % (

@@ -1,7 +1,6 @@
-"""JSON-RPC 2.0 as the hub speaks it: reading a request, and the frames that answer it.
+"""JSON-RPC 2.0: read requests and write replies. No I/O.
 
-Knows nothing of sockets, plugins or JSON parsers: a request comes in as a parsed value, a
-frame goes out as bytes without any framing.
+A request is a parsed JSON value. A reply is bytes without framing.
 """
 
 import json
@@ -9,20 +8,36 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeGuard
 
+from hubd.wire import envelope
+from hubd.wire.envelope import OVERLOADED, error_reply, item_notification, reply
+
+__all__ = [
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "OVERLOADED",
+    "PARSE_ERROR",
+    "Id",
+    "Incomplete",
+    "Malformed",
+    "Request",
+    "TooLarge",
+    "dump",
+    "failure",
+    "item_notification",
+    "read_request",
+    "request",
+    "success",
+]
+
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602
-# The server itself: it has no room for a connection.
-OVERLOADED: Final = -32000
-
-# What the protocol calls the notification that carries one stream item.
-SUBSCRIPTION: Final = "subscription"
 
 Id = str | int | float | None
 
 
 class Malformed(Exception):
-    """The peer sent something that is not a JSON-RPC 2.0 request."""
+    """The message is not a JSON-RPC 2.0 request."""
 
     def __init__(self, code: int, message: str, request_id: Id = None) -> None:
         super().__init__(message)
@@ -32,12 +47,12 @@ class Malformed(Exception):
 
     @property
     def frame(self) -> bytes:
-        """The answer to the message."""
+        """The error reply to the message."""
         return failure(self.request_id, self.code, self.message)
 
 
 class TooLarge(Malformed):
-    """A message exceeds a limit. Its connection is closed, because it may not have been read."""
+    """A message exceeds a limit. Its connection is closed, because the rest may be unread."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(INVALID_REQUEST, f"message too large: {reason}")
@@ -56,7 +71,7 @@ class Incomplete(Malformed):
 
 
 class Request(NamedTuple):
-    """One request. A notification (no id at all) has `wants_reply` false."""
+    """One request. A notification has no id, and `wants_reply` is false."""
 
     id: Id
     wants_reply: bool
@@ -64,10 +79,10 @@ class Request(NamedTuple):
     params: dict[str, Any] | list[Any]
 
     def named_params(self, names: Sequence[str]) -> dict[str, Any]:
-        """The params by name; positional ones take `names` in order.
+        """Return the params by name; positional ones get `names` in order.
 
         Raises:
-            Malformed: More positions than names.
+            Malformed: There are more positional params than names.
         """
         if isinstance(self.params, dict):
             return self.params
@@ -80,10 +95,10 @@ class Request(NamedTuple):
 
 
 def read_request(message: object) -> Request:
-    """Check one parsed message.
+    """Return the request in a parsed message.
 
     Raises:
-        Malformed: It is not a request; carries the code, the reason and, where known, the id.
+        Malformed: The message is not a request. The error has the id if it is known.
     """
     if isinstance(message, list):
         raise Malformed(INVALID_REQUEST, "batches are not supported; send one request a message")
@@ -111,33 +126,25 @@ def _is_id(value: object) -> TypeGuard[Id]:
     return isinstance(value, str | int | None) and not isinstance(value, bool)
 
 
+def request(request_id: Id, method: str, params: object) -> bytes:
+    """Return a request."""
+    return envelope.request(dump(request_id).decode(), method, dump(params).decode())
+
+
 def success(request_id: Id, result: object) -> bytes:
-    """The answer to a request that went well."""
-    if type(request_id) is int and type(result) is int:  # a subscription: every call begins so
-        return b'{"jsonrpc":"2.0","id":%d,"result":%d}' % (request_id, result)
-    return dump({"jsonrpc": "2.0", "id": request_id, "result": result})
+    """Return the reply to a request that succeeded."""
+    if type(request_id) is int and type(result) is int:  # The subscription of a call.
+        return reply(b"%d" % request_id, b"%d" % result)
+    return reply(dump(request_id), dump(result))
 
 
 def failure(request_id: Id, code: int, message: str) -> bytes:
-    """The answer to something that was not JSON-RPC."""
-    return dump({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}})
-
-
-def request(request_id: Id, method: str, params: object) -> bytes:
-    """What a client sends."""
-    return dump({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
-
-
-def notification(subscription: int, item: bytes) -> bytes:
-    """One stream item, already encoded, on its way to a subscriber."""
-    return b'{"jsonrpc":"2.0","method":"subscription","params":{"subscription":%d,"result":%b}}' % (
-        subscription,
-        item,
-    )
+    """Return the reply to a message that was refused."""
+    return error_reply(dump(request_id), dump({"code": code, "message": message}))
 
 
 def dump(value: object) -> bytes:
-    """Compact JSON. Text that UTF-8 cannot carry (lone surrogates) is escaped instead."""
+    """Return compact JSON. Lone surrogates, which UTF-8 can't encode, are escaped."""
     try:
         return json.dumps(
             value, ensure_ascii=False, allow_nan=False, separators=(",", ":")

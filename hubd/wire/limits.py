@@ -1,7 +1,7 @@
-"""The limits of one message: no client can stall the others with what it sends.
+"""The limits of one message, which keep a client from delaying the others.
 
-A parser holds the interpreter until the whole message is parsed. The work that a message causes
-is therefore estimated from its bytes before it is parsed, at one or two milliseconds per MiB.
+A parser holds the interpreter until the whole message is parsed. The cost of a message is therefore
+estimated from its bytes before it is parsed, in one or two milliseconds per MiB.
 """
 
 from typing import Final, NamedTuple
@@ -9,20 +9,20 @@ from typing import Final, NamedTuple
 MIB: Final = 1024 * 1024
 # The default of the setting `max_message_mib`.
 MAX_MESSAGE_MIB: Final = 8
-# A message that has begun must be complete after this long.
+# The longest time from the first byte of a message to its last.
 MESSAGE_SECONDS: Final = 60.0
 
-# Parsing a message of this size takes a few milliseconds at most, so nothing in it is counted.
+# Smaller messages take a few milliseconds at most, so they are not checked.
 LARGE_BYTES: Final = 64 * 1024
-# Deeper nesting is refused by the parser itself.
+# The parser refuses deeper nesting.
 MAX_DEPTH: Final = 200
 # Reading a number takes time that grows with the square of its length. A number with fewer digits
 # always passes, and one with twice as many never does.
 MAX_DIGITS: Final = 500
-# Strings that contain brackets, commas or colons. They matter only if there are many of those.
+# Strings that contain brackets, commas or colons.
 MAX_BUSY_STRINGS: Final = 200_000
 
-# The work adds up. Of the three counts of a message, only two may be at their limit at once.
+# The costs add up: only two of the three counts may be at their limit at once.
 MAX_SHARES: Final = 2
 
 _CHUNK: Final = 256 * 1024
@@ -31,7 +31,7 @@ _NOT_STRUCTURE_OR_QUOTE: Final = bytes(set(_NOT_STRUCTURE) - set(b'"'))
 
 
 class Counts(NamedTuple):
-    """How much a message may contain."""
+    """The largest counts of one message."""
 
     # Arrays and objects.
     containers: int
@@ -53,7 +53,7 @@ def excess(message: bytes, limits: Counts = RPC_COUNTS) -> str | None:
         return None
     reason = _count_all(message, limits)
     if reason is not None or _has_long_digits(message):
-        # Most messages end before this: punctuation and digits inside strings cost nothing.
+        # Punctuation and digits inside strings are cheap, so they are counted again without these.
         return _count_outside_strings(message, limits)
     return None
 
@@ -78,7 +78,7 @@ def _count_outside_strings(message: bytes, limits: Counts) -> str | None:
         structure = chunk.translate(None, _NOT_STRUCTURE_OR_QUOTE)
         if is_in_string:
             structure = b'"' + structure
-        # Most strings are empty by now. This is much faster than splitting at their quotes.
+        # Most strings are empty now. Removing them is much faster than splitting at their quotes.
         structure = structure.replace(b'""', b"")
         quotes = structure.count(b'"')
         busy += quotes // 2
@@ -95,7 +95,7 @@ def _count_outside_strings(message: bytes, limits: Counts) -> str | None:
 
 
 def _end_of_chunk(message: bytes, start: int) -> int:
-    """Return where the next chunk ends: not within an escape."""
+    """Return the end of the next chunk, which is never inside an escape."""
     end = start + _CHUNK
     while message[end - 1 : end] == b"\\":
         end += 1
@@ -103,7 +103,7 @@ def _end_of_chunk(message: bytes, start: int) -> int:
 
 
 def _has_long_digits(text: bytes) -> bool:
-    """Whether a text has this many digits in a row, in a string or not."""
+    """Return whether a text has too many digits in a row, in a string or not."""
     blocks = range(0, len(text) - MAX_DIGITS + 1, MAX_DIGITS)
     return any(text[start : start + MAX_DIGITS].isdigit() for start in blocks)
 
@@ -114,14 +114,14 @@ def _has_long_number(chunk: bytes, *, is_in_string: bool) -> bool:
 
 
 class _Counter:
-    """Adds up what the pieces of one message contain."""
+    """Adds up the counts of the pieces of one message."""
 
     def __init__(self, limits: Counts) -> None:
         self._limits = limits
         self._containers = self._values = self._keys = 0
 
     def add(self, structure: bytes) -> str | None:
-        """Count one piece; returns the limit that is exceeded with it."""
+        """Count one piece; return the exceeded limit, or None."""
         self._containers += structure.count(b"[") + structure.count(b"{")
         self._values += structure.count(b",")
         self._keys += structure.count(b":")

@@ -1,9 +1,8 @@
-"""What `hubd mcp` and the daemon say to each other besides the MCP messages that they carry."""
+"""The control bytes between `hubd mcp` and the daemon. JSON never contains them."""
 
-# From the bridge, as a line: the client has said all it has to say, and answers are still wanted.
-# From the daemon, as its last byte: everything was answered. No JSON holds this byte.
-# Whoever hangs up without it has died.
+# From the bridge, as a line: the client closed its input and still expects replies. From the
+# daemon, as its last byte: all requests have replies. A peer that closes without it has crashed.
 END = b"\x04"
-# From the daemon, before the last it has to say: it does not serve this client. What follows is
-# the error, as JSON; the bridge tells the user, as the client was told by a message before.
+# From the daemon: it refuses this client. The error follows as JSON, and the bridge prints it. The
+# client has received an MCP error before.
 REFUSED = b"\x15"

@@ -1,7 +1,7 @@
-"""Where a hub lives: directories, file names, the socket, the ports.
+"""The directories, files, sockets and ports of a hub.
 
-Both programs work these out alone from the same rules, so synapse finds a daemon without
-asking. Only `os`: this is imported on every call of the command line.
+hubd and synapse compute them by the same rules, so synapse finds a daemon without asking. synapse
+imports this module on every call, so it imports only `os`.
 """
 
 import os
@@ -12,7 +12,7 @@ MCP_PORT = 4445
 
 HOME_VARIABLE = "HUBD_HOME"
 
-# The shortest limit among the systems we run on (macOS 104, Linux 108), less the final NUL.
+# The smallest limit of the supported systems (macOS 104, Linux 108), without the final NUL.
 MAX_SOCKET_PATH = 103
 
 
@@ -34,11 +34,11 @@ class Paths:
     )
 
     def __init__(self, home: str | None = None) -> None:
-        """Work out all paths.
+        """Compute all paths.
 
         Args:
-            home: One directory for everything; without it `HUBD_HOME`, and without that the
-                XDG directories of the user.
+            home: The directory for all files; by default `HUBD_HOME`, else the user's XDG
+                directories.
         """
         home = home or os.environ.get(HOME_VARIABLE) or None
         if home is not None:
@@ -49,7 +49,7 @@ class Paths:
             config = _xdg("XDG_CONFIG_HOME", ".config")
             data = default_data()
             state = _xdg("XDG_STATE_HOME", ".local/state")
-        # A directory for what clients remember of hubs; it can be deleted at any time.
+        # The directory of clients' caches. It can be deleted at any time.
         self.cache = os.path.join(cache, "cache") if home is not None else cache
         self.config = os.path.join(config, "config.toml")
         self.data = data
@@ -59,47 +59,49 @@ class Paths:
         self.record = os.path.join(data, "hubd.json")
         self.log = os.path.join(state, "hubd.log")
         self.socket = _socket_path(data)
-        # Where `hubd mcp` carries its client's messages; never longer than the other.
+        # The socket of `hubd mcp`. Its path is never longer than the other.
         self.mcp_socket = self.socket.removesuffix(".sock") + ".mcp"
-        # Results too large for an MCP client to take at once; gone when the daemon ends.
+        # Results that are too large for one MCP message; removed when the daemon ends.
         self.results = os.path.join(data, "results")
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Every directory the daemon needs, none of them twice."""
+        """The directories that the daemon needs, without duplicates."""
         files = (self.database, self.log, self.socket)
         return tuple(dict.fromkeys(os.path.dirname(file) for file in files))
 
 
 def default_data() -> str:
-    """Return the data directory of the default hub, which runs if no home is named."""
+    """Return the data directory of the default hub, which is used without a home."""
     return _xdg("XDG_DATA_HOME", ".local/share")
 
 
 def _xdg(variable: str, fallback: str) -> str:
     root = os.environ.get(variable, "")
-    # The specification says to ignore relative values.
+    # The XDG specification ignores relative values.
     if not os.path.isabs(root):
         root = os.path.join(os.path.expanduser("~"), fallback)
     return os.path.join(root, "hubd")
 
 
 def distrusted(socket: str) -> str | None:
-    """Why a socket must not be spoken to: another user could have put it there."""
+    """Return why a socket is not safe to use; None if no other user could have created it."""
     directory = os.path.dirname(socket)
     try:
-        entry, facts = os.lstat(directory), os.stat(directory)
+        entry, target = os.lstat(directory), os.stat(directory)
     except OSError:
-        return None  # there is nothing to speak to either
-    mine = entry.st_uid == facts.st_uid == os.getuid()
-    return None if mine and not facts.st_mode & 0o022 else f"{directory} can be written by others"
+        return None  # The socket does not exist either.
+    is_own = entry.st_uid == target.st_uid == os.getuid()
+    return (
+        None if is_own and not target.st_mode & 0o022 else f"{directory} can be written by others"
+    )
 
 
 def _socket_path(data: str) -> str:
-    """`hub.sock` beside the database, or a short path that `data` determines.
+    """Return `hub.sock` beside the database; if that path is too long, a short one.
 
-    Not in `$XDG_RUNTIME_DIR` by default: a cron job or an ssh session has another one, or none,
-    and must find the same daemon.
+    `$XDG_RUNTIME_DIR` is not used by default: a cron job or an ssh session may have another one,
+    or none, and must find the same daemon.
     """
     wanted = os.path.join(data, "hub.sock")
     if len(os.fsencode(wanted)) <= MAX_SOCKET_PATH:

@@ -1,7 +1,7 @@
-"""The shapes in which the hub describes itself, and the hashes that tell when they change.
+"""The JSON shapes of the hub's schema, and its hashes.
 
-A schema is plain JSON. A hash is the first 16 hex digits of the SHA-256 of canonical JSON, so
-it is the same in every process and on every machine, whatever the order of registration.
+A hash is the first 16 hex digits of the SHA-256 of canonical JSON. It is the same in every process
+and on every machine, and does not depend on the order of registration.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ HASH_LENGTH: Final = 16
 
 JsonSchema = dict[str, Any]
 
-# A string that is a handle says so by this JSON Schema format.
+# The JSON Schema format of strings that are handles.
 HANDLE_FORMAT: Final = "plexus-handle"
 
 
@@ -27,7 +27,7 @@ class MetaField(TypedDict):
 
 
 class HandleSchema(TypedDict):
-    """One handle type: what its meta values mean and what resolving gives."""
+    """One handle type: its meta values and the type of its data."""
 
     plugin: str
     version: str
@@ -36,6 +36,23 @@ class HandleSchema(TypedDict):
     meta_fields: list[MetaField]
     kind: str
     resolve_schema: JsonSchema
+
+
+class Annotations(TypedDict, total=False):
+    """The hints of a method; each is absent unless the plugin gives it."""
+
+    read_only: bool
+    destructive: bool
+    # The method uses the caller context.
+    needs_context: bool
+    # The view of the events: tree, chat, table or text.
+    render: str
+    # The method that lists the values of a parameter, by parameter.
+    completes: dict[str, str]
+    # The other names of a parameter, by parameter.
+    aliases: dict[str, list[str]]
+    # Hints for MCP clients.
+    mcp: dict[str, Any]
 
 
 class MethodSchema(TypedDict):
@@ -51,7 +68,7 @@ class MethodSchema(TypedDict):
     bidirectional: bool
     handle_schema: NotRequired[HandleSchema]
     produces: NotRequired[list[str]]
-    annotations: NotRequired[dict[str, Any]]
+    annotations: NotRequired[Annotations]
 
 
 class ChildSummary(TypedDict):
@@ -63,7 +80,7 @@ class ChildSummary(TypedDict):
 
 
 class PluginSchema(TypedDict):
-    """One namespace. Shallow: children are summaries, asked for one by one."""
+    """One namespace. Its children are only summaries."""
 
     namespace: str
     version: str
@@ -79,7 +96,7 @@ class PluginSchema(TypedDict):
 
 
 def canonical_json(value: object) -> bytes:
-    """JSON in the one form that hashes are taken of."""
+    """Return canonical JSON, the input of hashes."""
     text = json.dumps(
         value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
     )
@@ -87,5 +104,5 @@ def canonical_json(value: object) -> bytes:
 
 
 def content_hash(value: object) -> str:
-    """The short hash of any JSON value."""
+    """Return the short hash of a JSON value."""
     return hashlib.sha256(canonical_json(value)).hexdigest()[:HASH_LENGTH]

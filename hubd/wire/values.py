@@ -1,8 +1,8 @@
-"""The values a listing method offers for a parameter, found in the events it yields."""
+"""The values of a parameter in the events of the method that lists them."""
 
 
 def listed_values(name: str, content: object) -> list[str]:
-    """The values in one event: the field of that name, in itself or in the lists it holds."""
+    """Return the values in one event: its field with this name, or those of its list entries."""
     if isinstance(content, str):
         return [content]
     if not isinstance(content, dict):

@@ -1,1 +1,1 @@
-"""`synapse self …`: what belongs to synapse and not to any hub."""
+"""The commands of `synapse self`, and the Typer application for all commands."""

@@ -1,4 +1,4 @@
-"""The `self` commands as a Typer application; each is a few lines, the work is next door."""
+"""The `self` commands as a Typer application."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from synapse.help import EXIT_STATUS
 from synapse.render.plain import write_json
 
 if TYPE_CHECKING:
-    from synapse.hubs import Hub
+    from synapse.hub.hubs import Hub
 
 app = typer.Typer(
-    help="synapse itself: where it runs, what it remembers, completion.",
+    help="Commands for synapse itself: status, doctor, schema, cache, completion, version.",
     epilog=EXIT_STATUS,
     no_args_is_help=True,
     add_completion=False,
@@ -33,43 +33,41 @@ Json = Annotated[bool, typer.Option("--json", "-j", help="Print JSON.")]
 
 @app.command()
 def status(context: typer.Context, as_json: Json = False) -> int:
-    """Show whether the hub answers, and where. Status 5: it does not."""
-    from synapse.commands.status import look
+    """Show whether the hub answers, and its address. Exit status 5: no answer."""
+    from synapse.commands.status import hub_status
 
-    return _show(look(_hub(context)), as_json, ok="running", status=5)
+    return _show(hub_status(_hub(context)), as_json, ok="running", status=5)
 
 
 @app.command()
 def doctor(context: typer.Context, as_json: Json = False) -> int:
-    """Look whether everything is there. Status 1: something is wrong."""
+    """Check the hub and this installation. Exit status 1: a check failed."""
+    from hubd.wire.checks import as_lines, as_rows
     from synapse.commands.doctor import examine
 
     findings = examine(_hub(context))
     if as_json:
-        _print(json.dumps(findings))
+        _print(json.dumps(as_rows(findings)))
     else:
-        for finding in findings:
-            mark = "ok  " if finding["ok"] else "FAIL"
-            _print(f"{mark} {finding['what']}: {finding['detail']}")
-    return 0 if all(finding["ok"] for finding in findings) else 1
+        for line in as_lines(findings):
+            _print(line)
+    return 0 if all(finding.ok for finding in findings) else 1
 
 
 @app.command()
 def schema(
     context: typer.Context,
-    path: Annotated[
-        str, typer.Argument(help="A namespace, such as a.b; the root if left out.")
-    ] = "",
+    path: Annotated[str, typer.Argument(help="A namespace such as a.b; by default the root.")] = "",
     as_json: Json = True,
 ) -> int:
-    """Print the schema of a namespace as the hub describes it now; it is always JSON."""
-    from synapse import refresh
+    """Print the current schema of a namespace as JSON."""
+    from synapse.hub import refresh
 
     hub = _hub(context)
     cache = refresh.current(hub.cache_file, hub.connect())
     name = path or cache.root
     if not (cache.has_namespace(name) or name == cache.root):
-        from synapse.invocation import unknown_word
+        from synapse.argv import unknown_word
 
         raise unknown_word([], name, cache)
     write_json(cache.whole(name))
@@ -79,14 +77,14 @@ def schema(
 @app.command()
 def cache(
     context: typer.Context,
-    refresh_now: Annotated[bool, typer.Option("--refresh", help="Read it anew.")] = False,
-    clear: Annotated[bool, typer.Option("--clear", help="Forget it.")] = False,
+    refresh_now: Annotated[bool, typer.Option("--refresh", help="Read the schema again.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete the cache.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Show what is remembered of the hub's schema."""
-    from synapse.commands.status import look_at_cache
+    """Show the cached schema: its file, hash, size and age."""
+    from synapse.commands.status import cache_status
 
-    return _show(look_at_cache(_hub(context), refresh_now, clear), as_json)
+    return _show(cache_status(_hub(context), refresh_now, clear), as_json)
 
 
 @app.command()
@@ -110,9 +108,9 @@ def completion_show(
 
 @completion_app.command("install")
 def completion_install(
-    shell: Annotated[str, typer.Argument(help="bash, zsh or fish; yours if left out.")] = "",
+    shell: Annotated[str, typer.Argument(help="bash, zsh or fish; by default $SHELL.")] = "",
 ) -> int:
-    """Put the completion script where the shell looks for it."""
+    """Install the completion script for a shell."""
     from synapse.commands.completion import install
 
     _print(install(shell))
@@ -120,19 +118,20 @@ def completion_install(
 
 
 def _hub(context: typer.Context) -> Hub:
-    """The hub that was chosen before Typer saw the command line."""
+    """Return the hub that the command line selects."""
     hub: Hub = context.obj
     return hub
 
 
-def _show(facts: dict[str, Any], as_json: bool, ok: str = "", status: int = 1) -> int:
+def _show(fields: dict[str, Any], as_json: bool, ok: str = "", status: int = 1) -> int:
+    """Print the fields; return a status that depends on the field `ok`."""
     if as_json:
-        _print(json.dumps(facts))
+        _print(json.dumps(fields))
     else:
-        width = max(map(len, facts))
-        for name, value in facts.items():
+        width = max(map(len, fields))
+        for name, value in fields.items():
             _print(f"{name:<{width}}  {'' if value is None else value}".rstrip())
-    return 0 if not ok or facts[ok] else status
+    return 0 if not ok or fields[ok] else status
 
 
 def _print(line: str) -> None:

@@ -1,7 +1,7 @@
-"""The completion scripts of the shells, and where they belong.
+"""The completion scripts of the shells, and their places.
 
-Generated into `completions/` by `python -m synapse.commands.completion`; a test fails when the
-files there are not what this file would write.
+`python -m synapse.commands.completion` writes them to `completions/`. A test fails if the files
+there differ.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ complete -c synapse -f -a '(__synapse_complete)'
 """
 
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
-# What the files are called where the shells look for them, and in `completions/`.
+# The names of the files in `completions/`.
 FILES = {"bash": "synapse.bash", "zsh": "_synapse", "fish": "synapse.fish"}
 
 
 def script(shell: str) -> str:
-    """The script of one shell.
+    """Return the script of a shell.
 
     Raises:
-        UsageError: There is none for it.
+        UsageError: The shell is unknown.
     """
     if shell not in SCRIPTS:
         raise UsageError(f"no completion for {shell!r}; there is: {', '.join(SCRIPTS)}")
@@ -77,11 +77,11 @@ def script(shell: str) -> str:
 
 
 def install(shell: str = "") -> str:
-    """Write the script where the shell finds it; returns a sentence about it.
+    """Write the script to the place where the shell finds it, and return a sentence about it.
 
     Raises:
         CommandError: The directory cannot be written.
-        UsageError: The shell is not known.
+        UsageError: The shell is unknown.
     """
     shell = shell or os.path.basename(os.environ.get("SHELL", ""))
     text = script(shell)

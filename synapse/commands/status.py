@@ -1,4 +1,4 @@
-"""What synapse knows of the hub and of what it remembers."""
+"""The status of the hub and of the schema cache."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from hubd import __version__
-from synapse import refresh
-from synapse.cache import load
 from synapse.errors import NoDaemon
+from synapse.hub import refresh
+from synapse.hub.cache import load
 
 if TYPE_CHECKING:
-    from synapse.hubs import Hub
+    from synapse.hub.hubs import Hub
 
-# A hub that is well answers at once.
+# The time that the hub has to answer.
 ANSWER_SECONDS = 5.0
 
 
-def look(hub: Hub) -> dict[str, Any]:
-    """Whether the hub answers. Never starts one."""
+def hub_status(hub: Hub) -> dict[str, Any]:
+    """Return whether the hub answers, and what it reports; never start a daemon."""
     info = ask_info(hub)
     return {
         "running": info is not None,
@@ -31,10 +31,10 @@ def look(hub: Hub) -> dict[str, Any]:
 
 
 def ask_info(hub: Hub) -> dict[str, Any] | None:
-    """What the hub says of itself; None if nobody answers.
+    """Return the hub's `_info`; None if no hub answers.
 
     Raises:
-        CommandError: It does not want us, or is not a hub.
+        CommandError: The hub refuses the connection, or the server is not a hub.
     """
     try:
         connection = hub.connect_if_running(timeout=ANSWER_SECONDS)
@@ -47,8 +47,8 @@ def ask_info(hub: Hub) -> dict[str, Any] | None:
     return info
 
 
-def look_at_cache(hub: Hub, refresh_now: bool, clear: bool) -> dict[str, Any]:
-    """What is remembered of a hub's schema."""
+def cache_status(hub: Hub, refresh_now: bool, clear: bool) -> dict[str, Any]:
+    """Return the state of the cache, after it was cleared or refreshed."""
     if clear and os.path.exists(hub.cache_file):
         os.unlink(hub.cache_file)
     if refresh_now:
@@ -64,6 +64,6 @@ def look_at_cache(hub: Hub, refresh_now: bool, clear: bool) -> dict[str, Any]:
 
 
 def versions(hub: Hub) -> dict[str, Any]:
-    """Ours and the hub's."""
+    """Return the versions of synapse and of the hub."""
     info = ask_info(hub)
     return {"synapse": __version__, "hub": info.get("version") if info else None}

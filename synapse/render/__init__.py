@@ -1,4 +1,4 @@
-"""How events are shown: plain lines for programs, Rich for people."""
+"""Renderers: lines and JSON for programs, Rich for terminals."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import Any, Protocol
 
 
 class Renderer(Protocol):
-    """Takes what a call yields."""
+    """Shows the events of a call."""
 
     @property
     def at_line_start(self) -> bool:
         """Whether the next text begins a line."""
 
     def item(self, item: dict[str, Any]) -> None:
-        """Every item, before it is looked at."""
+        """Take any item before it is handled."""
 
     def event(self, content: Any) -> None:
-        """The content of a data item."""
+        """Show an event, the content of a data item."""
 
     def progress(self, message: str, percentage: float | None) -> None:
-        """How far the method is."""
+        """Show the progress of the method."""
 
     def idle(self) -> None:
-        """Nothing has come for a moment: show what was held back."""
+        """Show the events that wait, because no item has come for a moment."""
 
     def pause(self) -> None:
-        """A question follows: leave the terminal alone."""
+        """Leave the terminal to a question."""
 
     def close(self) -> None:
-        """Nothing follows."""
+        """Show the rest; no event follows."""

@@ -1,28 +1,31 @@
-"""`--fields`: picks fields of events, or of the rows that an event holds."""
+"""Pick the fields of `--fields` from events, or from the rows of an event."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from synapse.errors import CommandError, UsageError, did_you_mean
-from synapse.schemas import Schemas
+from synapse.errors import CommandError, UsageError, suggestion
+from synapse.params.schemas import Schemas
 
-# Rows that wait until every field was seen once; more than this are shown without it.
+if TYPE_CHECKING:
+    from hubd.wire.schema import JsonSchema
+
+# The most rows that wait until every field has appeared.
 MAX_WAITING = 1000
 
 
 class Fields:
-    """The fields that the user asked for.
+    """The fields of `--fields`.
 
-    The method's schema decides whether a field exists. Where the schema leaves the fields open,
-    the events decide: rows wait until every field was seen in one of them.
+    The method's schema decides whether a field exists. If the schema allows any fields, the events
+    decide: rows wait until every field has appeared in one of them.
     """
 
-    def __init__(self, names: list[str], returns: dict[str, Any]) -> None:
+    def __init__(self, names: list[str], returns: JsonSchema) -> None:
         """Check the names.
 
         Raises:
-            UsageError: The method returns no such field.
+            UsageError: The method's events have no such field.
         """
         self._names = names
         schema = _Returns(returns)
@@ -30,16 +33,16 @@ class Fields:
             if not schema.has(name):
                 raise UsageError(
                     f"unknown field '{name}' in --fields",
-                    hint=did_you_mean(name, schema.names_beside(name)),
+                    hint=suggestion(name, schema.names_beside(name)),
                 )
-        # Whether the rows of an event are meant, and not the event.
+        # Whether the fields are those of the rows in an event.
         self._of_rows = any(not schema.has_in_event(name) for name in names)
         self._unseen = {name for name in names if not schema.declares(name)}
         self._keys: dict[str, None] = {}
         self._waiting: list[dict[str, Any]] = []
 
     def pick(self, content: Any) -> list[dict[str, Any]]:
-        """Take one event; return the rows that can be shown now."""
+        """Take one event and return the rows that can be shown now."""
         for row in self._rows(content):
             picked = {}
             for name in self._names:
@@ -62,11 +65,11 @@ class Fields:
         """Return the last rows.
 
         Raises:
-            CommandError: A field was in none of the events.
+            CommandError: No event has one of the fields.
         """
         if self._unseen and self._keys:
             name = min(self._unseen, key=self._names.index)
-            hint = did_you_mean(name, list(self._keys))
+            hint = suggestion(name, list(self._keys))
             raise CommandError(f"unknown field '{name}' in --fields", hint=hint, status=2)
         return self.flush()
 
@@ -87,7 +90,7 @@ class Fields:
 class _Returns:
     """The schema of a method's events."""
 
-    def __init__(self, returns: dict[str, Any]) -> None:
+    def __init__(self, returns: JsonSchema) -> None:
         self._schemas = Schemas(returns)
         self._events = self._schemas.variants(returns)
         self._rows = [
@@ -101,19 +104,19 @@ class _Returns:
         ]
 
     def has(self, name: str) -> bool:
-        """Whether an event or a row may have this field."""
+        """Return whether an event or a row may have a field."""
         return self._leads([*self._events, *self._rows], name.split("."))
 
     def has_in_event(self, name: str) -> bool:
-        """Whether the event itself may have this field."""
+        """Return whether the event itself may have a field."""
         return self._leads(self._events, name.split("."))
 
     def declares(self, name: str) -> bool:
-        """Whether the schema names the field."""
+        """Return whether the schema names a field."""
         return self._leads([*self._events, *self._rows], name.split("."), is_open=False)
 
     def names_beside(self, name: str) -> list[str]:
-        """Return the fields that the schema names where this one was looked for."""
+        """Return the fields that the schema names beside a field."""
         *above, _ = name.split(".")
         places = [*self._events, *self._rows]
         for number, part in enumerate(above):
@@ -127,7 +130,7 @@ class _Returns:
         return [".".join((*above, name)) for name in names]
 
     def _leads(self, places: list[Any], parts: list[str], *, is_open: bool = True) -> bool:
-        """Whether a dotted name leads somewhere; `is_open` is the answer where any name may be."""
+        """Return whether a dotted name exists; `is_open` counts where any name is allowed."""
         if not parts:
             return True
         head, *rest = parts
@@ -149,19 +152,19 @@ class _Returns:
         return False
 
 
-def declared(names: tuple[str, ...], returns: dict[str, Any]) -> list[str]:
-    """Return those of the names that a method's schema declares as fields."""
+def declared(names: tuple[str, ...], returns: JsonSchema) -> list[str]:
+    """Return the names that a method's schema declares as fields."""
     schema = _Returns(returns)
     return [name for name in names if schema.declares(name)]
 
 
 def is_rows(value: Any) -> bool:
-    """Whether a value is a list of objects, as a page of a table is."""
+    """Return whether a value is a list of objects, such as a page of a table."""
     return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
 
 
 def _names_beside(content: Any, name: str) -> list[str]:
-    """Return the fields that are there where a dotted name was looked for."""
+    """Return the fields of the object that a dotted name would be in."""
     *above, _ = name.split(".")
     while True:
         place, is_there = _value(content, ".".join(above)) if above else (content, True)
@@ -173,7 +176,7 @@ def _names_beside(content: Any, name: str) -> list[str]:
 
 
 def _value(content: Any, name: str) -> tuple[Any, bool]:
-    """Return the value at a dotted name, and whether there is one."""
+    """Return the value at a dotted name, and whether it exists."""
     for part in name.split("."):
         if isinstance(content, list) and part.isdecimal() and int(part) < len(content):
             content = content[int(part)]

@@ -1,9 +1,9 @@
-"""A tree of nodes as lines: every node has its line at any width, and a straight path stays flat.
+"""Draw a tree of nodes, one line per node at any width.
 
-Only a fork indents. A node with one child is followed by it at the same level. Where one child
-goes on and the others are short (the message and its blocks, beside the next turn), the short ones
-are drawn first, indented, and the long one follows at the same level. Otherwise all children are
-branches. When the indentation leaves no room for text, it stops growing.
+Only a fork indents: an only child follows its parent at the same level. If one child continues and
+the others are short (a message's blocks beside the next turn), the short ones are drawn first,
+indented, and the long one follows at the same level. Otherwise all children are branches. The
+indentation stops growing when it leaves no space for text.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from hubd.wire.terminal import clean
 from synapse.render.plain import text_of
 
-# Columns that are kept free for the id and the text of a node.
+# The columns reserved for the id and the text of a node.
 TEXT_COLUMNS = 30
-# Digits at the end of an id that tell the nodes of a tree apart; the beginning is the time.
+# The digits at the end of an id that identify a node; the start of an id is a time.
 SHORT_DIGITS = 8
-# A subtree of this height or less is part of a message, not a path of its own.
+# The greatest height of a subtree that is part of a message.
 SHORT_HEIGHT = 1
 
 
@@ -49,7 +49,7 @@ def short_id(entry: dict[str, Any], name: str = "id") -> str:
 
 
 def node_text(node: dict[str, Any]) -> str:
-    """Return what a node says, on one line."""
+    """Return the text of a node on one line."""
     text = node.get("summary") or text_of(node.get("data")) or ""
     label = node.get("label")
     text = f"[{label}] {text}" if label else str(text)
@@ -74,7 +74,7 @@ class _Drawing:
         # Every node, each after its parent.
         self._order: dict[str, None] = {}
         self._visit(tops)
-        # Nodes that are their own ancestors: the hub is wrong, but they are shown.
+        # Nodes that are their own ancestors are an error of the hub, but they are shown.
         for name, node in self._nodes.items():
             if name not in self._order:
                 self._below[str(node["parent"])].remove(name)
@@ -100,7 +100,7 @@ class _Drawing:
     def lines(self) -> list[Line]:
         drawn: list[Line] = []
         tops = self._tops
-        # A root without text is the tree itself, which has its own heading.
+        # A root without text is the tree itself, which has a heading.
         if len(tops) == 1 and not node_text(self._nodes[tops[0]]):
             waiting = self._children(tops[0], "")
             drawn += self._left_out(tops[0], "")
@@ -122,7 +122,7 @@ class _Drawing:
         )
 
     def _children(self, name: str, prefix: str) -> list[tuple[str, str, str]]:
-        """Return the children of a node as they are to be drawn, the first one last."""
+        """Return the children of a node with their prefixes, in reverse order."""
         children = self._below.get(name, [])
         if len(children) < 2:
             return [(child, prefix, "") for child in children]

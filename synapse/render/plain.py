@@ -7,18 +7,19 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from hubd.wire.summary import TEXT_FIELDS
 from hubd.wire.terminal import escape_json, one_line
 
 if TYPE_CHECKING:
     from synapse.render.fields import Fields
 
-# JSON leaves these as they are, and some terminals obey them.
+# Control characters that JSON allows and some terminals obey.
 _ESCAPED = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
-# The least time between two progress lines.
+# The shortest time between two progress lines.
 PROGRESS_SECONDS = 1.0
 
-# The fields that may hold the one text of an event, in order of preference.
-_TEXTS = ("render", "text", "content", "line", "message", "value", "handle")
+# The fields that may hold the text of an event, in order of preference.
+_TEXTS = (*TEXT_FIELDS, "value", "handle")
 
 
 class Lines:
@@ -45,20 +46,20 @@ class Lines:
         self._progress.add(message, percentage)
 
     def idle(self) -> None:
-        """Show rows and progress that wait."""
+        """Show the rows and the progress that wait."""
         self._progress.show_late()
         if self._fields:
             self._show(self._fields.flush())
 
     def pause(self) -> None:
-        """Make sure that everything so far is seen before a question."""
+        """Flush the output before a question."""
         sys.stdout.flush()
 
     def close(self) -> None:
         """Write the rest.
 
         Raises:
-            CommandError: A field of `--fields` was in none of the events.
+            CommandError: No event has one of the fields.
         """
         if self._fields:
             self._show(self._fields.finish())
@@ -82,7 +83,7 @@ class Items(Lines):
 
     def __init__(self) -> None:
         super().__init__()
-        # The end of the call waits: the call may be made again, because the hub has changed.
+        # The last items wait, because the call is repeated if the hub has changed.
         self._end: list[dict[str, Any]] = []
 
     def item(self, item: dict[str, Any]) -> None:
@@ -92,7 +93,7 @@ class Items(Lines):
             self._write()
 
     def close(self) -> None:
-        """Write the end."""
+        """Write the last items."""
         self._write()
 
     def _write(self) -> None:
@@ -101,10 +102,10 @@ class Items(Lines):
         self._end = []
 
     def event(self, content: Any) -> None:
-        """Do nothing: `item` has written it."""
+        """Ignore the event: `item` has written it."""
 
     def progress(self, message: str, percentage: float | None) -> None:
-        """Do nothing: `item` has written it."""
+        """Ignore the event: `item` has written it."""
 
 
 class Document(Lines):
@@ -117,11 +118,11 @@ class Document(Lines):
         self._failed = False
 
     def item(self, item: dict[str, Any]) -> None:
-        """Note whether the call failed."""
+        """Note whether the call has failed."""
         self._failed = self._failed or item.get("type") == "error"
 
     def idle(self) -> None:
-        """Show progress that waits; the document waits until the end."""
+        """Show the progress that waits; the document waits until the end."""
         self._progress.show_late()
 
     def close(self) -> None:
@@ -137,20 +138,20 @@ class Document(Lines):
 
 
 class ProgressLines:
-    """Progress as lines on stderr, at most one a second; of several the newest."""
+    """Progress as lines on stderr: the newest message, at most one line per second."""
 
     def __init__(self) -> None:
         self._waiting = ""
         self._shown_at = 0.0
 
     def add(self, message: str, percentage: float | None) -> None:
-        """Show a message, now or when a second has passed."""
+        """Show a message now, or when a second has passed."""
         share = "" if percentage is None else f" {percentage:.0f} %"
         self._waiting = f"{one_line(message)}{share}"
         self.show_late()
 
     def show_late(self) -> None:
-        """Show the message that waits, if it is time."""
+        """Show the message that waits, if a second has passed."""
         now = time.monotonic()
         if self._waiting and now - self._shown_at >= PROGRESS_SECONDS:
             sys.stderr.write(self._waiting + "\n")
@@ -159,13 +160,13 @@ class ProgressLines:
 
 
 def inner_event(content: Any) -> Any:
-    """Return the event that an event of a log wraps, else the event itself."""
+    """Return the event inside an event of a log, else the event itself."""
     wrapped = content.get("event") if isinstance(content, dict) else None
     return wrapped if isinstance(wrapped, dict) else content
 
 
 def text_of(content: Any, names: tuple[str, ...] = _TEXTS) -> str | None:
-    """Return the one text that an event is about, also if it is that of its `data`."""
+    """Return the text of an event or of its `data`; None if it has none."""
     if isinstance(content, str):
         return content
     if not isinstance(content, dict):

@@ -11,18 +11,18 @@ from synapse.render.plain import Lines, inner_event, text_of
 if TYPE_CHECKING:
     from synapse.render.fields import Fields
 
-# Fields that hold text, as opposed to fields that name or describe something.
+# The fields that hold the text of an answer. A `message` describes an event instead.
 _TEXT_FIELDS = ("render", "text", "content", "line")
-# The words in a type that say whose text it is.
-_ANSWER_WORDS = {"content", "text", "answer"}
+# The words in an event's type that mark the answer, and those that mark other text.
+ANSWER_WORDS = {"content", "text", "answer"}
 _OTHER_WORDS = {"thinking", "reasoning", "tool", "user", "system", "input", "error"}
 _ASSISTANTS = ("assistant", "model")
 
 
 class Raw(Lines):
-    """The text of each event; an event without text is shown as JSON, unless text came before.
+    """The text of each event; JSON for an event without text, unless text came before.
 
-    A piece of a text says by `offset` where it begins; pieces join up.
+    An event with an `offset` is a piece of a text; pieces are joined.
     """
 
     def __init__(self, fields: Fields | None = None) -> None:
@@ -67,7 +67,7 @@ class Raw(Lines):
         super().close()
 
     def _show(self, rows: list[dict[str, Any]], *, is_piece: bool = False) -> None:
-        """Write the values of the fields that were asked for, one row per line."""
+        """Write the values of the fields, one row per line."""
         for row in rows:
             if not is_piece:
                 self._end_line()
@@ -98,15 +98,15 @@ class Raw(Lines):
 class RawChat(Raw):
     """The assistant's text of a chat, once.
 
-    Text comes in pieces (a `…_delta`, or an event with `offset`), or whole, or first in pieces and
-    then whole. Thinking, tools and the user's messages are not the answer. A method that reads a
-    conversation gives whole messages with a `role`: there the text of every message is wanted.
+    Text comes in pieces (a `…_delta`, or an event with `offset`), complete, or both in this order.
+    Thinking, tools and the user's messages are not the answer. A method that reads a conversation
+    returns complete messages with a `role`; there the text of every message is written.
     """
 
     def __init__(self, *, all_roles: bool) -> None:
         super().__init__()
         self._all_roles = all_roles
-        # The text of the current block as far as it was written; None between blocks.
+        # The text of the current block that was written so far; None between blocks.
         self._written: str | None = None
         self._block: tuple[Any, ...] = ()
 
@@ -142,25 +142,25 @@ class RawChat(Raw):
         self._end_line()
 
     def _answer(self, event: dict[str, Any]) -> str | None:
-        """Return the text of an event, if it belongs to the answer."""
+        """Return the text of an event that belongs to the answer."""
         role = event.get("role")
         if isinstance(role, str):
             return message_text(event) if self._all_roles or role in _ASSISTANTS else None
         words = set(str(event.get("type", "")).split("_"))
         if words & _OTHER_WORDS or event.get("parent_tool_use_id"):
             return None
-        if not is_piece(event) and not words & _ANSWER_WORDS:
+        if not is_piece(event) and not words & ANSWER_WORDS:
             return None
         return next((event[name] for name in ("text", "content") if _is_str(event, name)), None)
 
 
 def is_piece(event: dict[str, Any]) -> bool:
-    """Whether an event carries a piece of a text that goes on."""
+    """Return whether an event is a piece of a text."""
     return "offset" in event or str(event.get("type", "")).endswith("_delta")
 
 
 def message_text(event: dict[str, Any]) -> str | None:
-    """Return the text of a whole message, without its tool calls, tool results and thinking."""
+    """Return the text of a complete message, without tool calls, tool results and thinking."""
     content = event.get("content", event.get("text"))
     if isinstance(content, str):
         return content

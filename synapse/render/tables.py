@@ -1,4 +1,4 @@
-"""Events as Rich tables: one event with its fields below each other, several as rows."""
+"""Events as Rich tables: one event as a column of fields, several events as rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.text import Text
 from hubd.wire.terminal import clean, one_line
 from synapse.render.fields import is_rows
 
-# A column narrower than this says nothing, unless its values are.
+# The narrowest column for longer values.
 MIN_COLUMN = 10
 COLUMN_GAP = 2
 
 
 def view(content: Any) -> Any:
-    """One event: its fields below each other."""
+    """Return one event as a column of its fields."""
     if not isinstance(content, dict):
         return Text(clean(value_text(content)))
     grid = Table.grid(padding=(0, 2))
@@ -31,15 +31,15 @@ def view(content: Any) -> Any:
 
 
 def rows_of(event: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a table that an event stands for: a page of a list is as many as it holds."""
+    """Return the rows of an event: those of its list if it is a page, else the event."""
     lists = [value for value in event.values() if is_rows(value)]
-    # Of an empty list nobody knows what it would hold, unless there is nothing else.
+    # An empty list counts as a list of rows only if the event has no other field.
     alone = len(event.keys() - {"type"}) == 1
     return lists[0] if len(lists) == 1 and (lists[0] or alone) else [event]
 
 
 def table(rows: list[dict[str, Any]], width: int) -> Table:
-    """Several events: a row each."""
+    """Return several events as the rows of a table."""
     names = [name for name in dict.fromkeys(key for row in rows for key in row) if name != "type"]
     cells = {name: [one_line(value_text(row.get(name))) for row in rows] for name in names}
     widths = fit({name: max(map(cell_len, (name, *cells[name]))) for name in names}, width)
@@ -60,9 +60,9 @@ def table(rows: list[dict[str, Any]], width: int) -> Table:
 
 
 def fit(wanted: dict[str, int], width: int) -> dict[str, int]:
-    """The columns that a table of this width has room for, with their widths.
+    """Return the columns that fit into a width, with their widths.
 
-    The widest give way first, but not below what still says something; then the last columns go.
+    The widest columns are narrowed first, down to a minimum. Then the last columns are left out.
     """
     widths = dict(wanted)
     while len(widths) > 1:
@@ -79,7 +79,7 @@ def fit(wanted: dict[str, int], width: int) -> dict[str, int]:
 
 
 def value_text(value: Any) -> str:
-    """A value for a person."""
+    """Return a value as text."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -87,16 +87,3 @@ def value_text(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(entry, str | int | float) for entry in value):
         return ", ".join(map(str, value))
     return json.dumps(value, ensure_ascii=False)
-
-
-def short(event: Any) -> str:
-    """The fields of an event on one line."""
-    if not isinstance(event, dict):
-        return clean(str(event))
-    fields = (
-        f"{name}={value_text(value)}"
-        for name, value in event.items()
-        if name != "type" and value is not None
-    )
-    line = clean(" ".join(fields)).replace("\n", "↵")
-    return line if len(line) <= 200 else f"{line[:199]}…"

@@ -1,4 +1,4 @@
-"""A line on the terminal while a chat is silent: what it waits for, and for how long."""
+"""A line on the terminal while a chat is silent, with the reason and the seconds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import time
 
 from hubd.wire.terminal import one_line
 
-# Silence shorter than this is not worth a line.
+# The silence after which the line is shown.
 PATIENCE_SECONDS = 1.0
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Waiting:
-    """The line on stderr. Without a terminal there is none; a dumb terminal gets it once."""
+    """The line on stderr, for terminals only; a dumb terminal shows it once."""
 
     def __init__(self, *, wanted: bool) -> None:
         self.active = wanted and sys.stderr.isatty()
@@ -26,18 +26,18 @@ class Waiting:
         self._is_shown = False
         self._frame = 0
 
-    def say(self, text: str) -> None:
-        """Show what the hub says it waits for."""
+    def show(self, text: str) -> None:
+        """Show the hub's message."""
         self._text = one_line(text)
         self._draw()
 
     def tick(self, *, at_line_start: bool) -> None:
-        """Show, or renew, the line; not in the middle of a line of text."""
+        """Show or renew the line, but not inside a line of text."""
         if at_line_start and time.monotonic() - self._since >= PATIENCE_SECONDS:
             self._draw()
 
     def end(self) -> None:
-        """Remove the line, because there is something to show."""
+        """Remove the line before other output."""
         self._text, self._since = "waiting", time.monotonic()
         self.erase()
 

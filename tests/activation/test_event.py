@@ -1,4 +1,4 @@
-"""Events: the tag comes from the class name, and what is sent is what the schema says."""
+"""Events: their tags, their fields, their summaries and their schemas."""
 
 import json
 from typing import Any
@@ -7,6 +7,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError, create_model
 
 from hubd.activation import Encoded, Event
+from hubd.activation.json_schema import events_schema, json_schema
+from hubd.wire.summary import event_line
 
 
 class Spoken(Event):
@@ -19,11 +21,20 @@ class Shouted(Spoken):
 
 
 class Silence(Event):
-    """Nothing at all."""
+    """An event without fields."""
 
 
 class Renamed(Event, tag="another_name"):
     text: str
+
+
+class Moved(Event, summary="{who.name} moved {count} files"):
+    who: dict[str, str]
+    count: int
+
+
+class MovedFar(Moved):
+    distance: int
 
 
 @pytest.mark.parametrize(
@@ -54,7 +65,7 @@ def test_a_tag_can_be_chosen() -> None:
     assert json.loads(Renamed(text="x").model_dump_json())["type"] == "another_name"
 
 
-def test_an_event_that_derives_from_another_has_a_tag_of_its_own() -> None:
+def test_a_derived_event_has_its_own_tag() -> None:
     event = Shouted(text="hi", times=2)
     assert event.model_dump() == {"type": "shouted", "text": "hi", "loud": False, "times": 2}
     assert Spoken(text="hi").type == "spoken"
@@ -69,7 +80,7 @@ def test_an_event_that_derives_from_another_has_a_tag_of_its_own() -> None:
     ],
     ids=["another tag", "an unknown field", "a missing field"],
 )
-def test_an_event_that_does_not_fit_its_class_cannot_be_made(fields: dict[str, Any]) -> None:
+def test_invalid_fields_of_an_event_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Spoken.model_validate(fields)
 
@@ -80,18 +91,51 @@ def test_an_event_cannot_be_changed() -> None:
         event.text = "bye"
 
 
-def test_a_field_that_would_hide_the_tag_is_refused() -> None:
+def test_a_field_named_tag_is_refused() -> None:
     with pytest.raises(TypeError) as caught:
         create_model("Labelled", __base__=Event, tag=(str, ...))
-    assert str(caught.value) == "Labelled: an event cannot have a field named 'tag'"
+    assert str(caught.value) == f"{__name__}.Labelled: an event cannot have a field named 'tag'"
 
 
-def test_the_schema_requires_what_is_always_sent() -> None:
+def test_the_schema_requires_fields_with_defaults() -> None:
     schema = TypeAdapter(Spoken).json_schema(mode="serialization")
     assert schema["required"] == ["type", "text", "loud"]
     assert schema["properties"]["type"]["const"] == "spoken"
     assert schema["additionalProperties"] is False
 
 
-def test_an_encoded_event_is_passed_on_as_it_is() -> None:
+def test_an_encoded_event_keeps_its_bytes() -> None:
     assert Encoded(b'{"type": "x"}').json == b'{"type": "x"}'
+
+
+def test_the_schema_carries_the_summary() -> None:
+    assert json_schema(Moved, "serialization")["x-summary"] == "{who.name} moved {count} files"
+    assert "x-summary" not in json_schema(Spoken, "serialization")
+    together = events_schema((Moved, Spoken))
+    assert together["$defs"]["Moved"]["x-summary"] == "{who.name} moved {count} files"
+
+
+def test_an_event_inherits_the_summary_of_its_base() -> None:
+    assert MovedFar.summary_template == "{who.name} moved {count} files"
+    assert event_line(
+        MovedFar(who={"name": "ada"}, count=2, distance=3).model_dump(), MovedFar.summary_template
+    ) == ("ada moved 2 files")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"summary": "{txt}"}, "the summary uses 'txt', which is not a field. Did you mean text?"),
+        ({"summary": "{z}"}, "the summary uses 'z', which is not a field. There are: type, text"),
+        ({"summary": "{text"}, "the summary is not a template: expected '}' before end of string"),
+        ({"summary": "said"}, "the summary 'said' names no field; write a field's name in braces"),
+        ({"summry": "{text}"}, "there is no argument 'summry'. Did you mean summary?"),
+        ({"name": "said"}, "there is no argument 'name'. There are: tag, summary"),
+    ],
+)
+def test_a_mistake_in_the_class_arguments_is_an_error_at_import(
+    arguments: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(TypeError) as caught:
+        create_model("Said", __base__=Event, __cls_kwargs__=arguments, text=(str, ...))
+    assert str(caught.value).startswith(f"{__name__}.Said: {problem}")

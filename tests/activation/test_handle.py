@@ -1,4 +1,4 @@
-"""Handle types: one declaration makes, reads, checks and describes a kind of handle."""
+"""Handle types: one declaration to create, parse, check and describe handles."""
 
 import json
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ THERE = Origin("solar.earth", "2.0.0")
 
 
 class NoteRef(Handle, method="add", kind="document", summary="{text}"):
-    """Points at one note."""
+    """A note."""
 
     id: Annotated[UUID, Prefix("note-")] = Field(description="Which note")
     author: str | None = None
@@ -51,12 +51,12 @@ class Mixed(Enum):
 
 
 def handle_of(**fields: Any) -> type[Handle]:
-    """A handle type `one` with these meta fields; a fresh one has no owner."""
+    """Return a new handle type `one` with these meta fields and without an owner."""
     return create_model("Ref", __base__=Handle, __cls_kwargs__={"method": "one"}, **fields)
 
 
 def value_of(handle: Handle) -> Any:
-    """The meta value of a handle of such a type."""
+    """Return the meta value of a handle of such a type."""
     return vars(handle)["value"]
 
 
@@ -101,7 +101,7 @@ def test_a_value_that_begins_with_the_prefix_is_kept(text: str) -> None:
     ids=str,
 )
 @given(data=st.data())
-def test_a_value_of_every_plain_type_reads_back_as_itself(
+def test_values_of_every_plain_type_survive_a_round_trip(
     hint: Any, values: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:
     value = data.draw(values)
@@ -118,7 +118,7 @@ def test_a_value_of_every_plain_type_reads_back_as_itself(
     [(str | None, None, ""), (int | None, None, 0), (int, 5, 5)],
     ids=["empty text", "zero", "the default"],
 )
-def test_an_optional_value_reads_back_as_it_was(hint: Any, default: Any, value: Any) -> None:
+def test_optional_values_survive_a_round_trip(hint: Any, default: Any, value: Any) -> None:
     ref = handle_of(value=(hint, default))
     handle = ref.model_validate({"value": value}).at(HERE)
     assert value_of(ref.parse(str(handle))) == value
@@ -128,21 +128,23 @@ def test_an_optional_value_reads_back_as_it_was(hint: Any, default: Any, value: 
 def test_choices_that_are_not_text_are_refused_at_import(hint: Any) -> None:
     with pytest.raises(TypeError) as caught:
         handle_of(value=(hint, None))
-    assert str(caught.value) == "Ref.value: the choices of a meta value must be text"
+    assert str(caught.value) == f"{__name__}.Ref.value: the choices of a meta value must be text"
 
 
-def test_a_value_that_may_be_none_must_default_to_it() -> None:
+def test_the_default_of_an_optional_value_must_be_none() -> None:
     with pytest.raises(TypeError) as caught:
         handle_of(value=(int | None, 5))
-    assert str(caught.value) == "Ref.value: a value that may be None must default to it"
+    assert str(caught.value) == (
+        f"{__name__}.Ref.value: the default of a value that may be None must be None"
+    )
 
 
-def test_a_value_cannot_be_left_out_before_one_that_is_given() -> None:
+def test_a_value_cannot_be_missing_before_another_value() -> None:
     with pytest.raises(ValueError, match="a meta value is missing before one that is given"):
         str(NoteRef(id=ID, line=3).at(HERE))
 
 
-def test_a_meta_field_may_be_called_source() -> None:
+def test_a_meta_field_may_be_named_source() -> None:
     ref = handle_of(source=(str, ...))
     assert str(ref.model_validate({"source": "web"}).at(HERE)) == "notes@1.2.0::one:web"
     assert str(ref.parse("notes@1.2.0::one:web")) == "notes@1.2.0::one:web"
@@ -152,7 +154,7 @@ def test_a_handle_read_from_text_keeps_the_owner_of_the_text() -> None:
     assert NoteRef.parse(f"solar.earth@2.0.0::add:{ID}").origin == THERE
 
 
-def test_handles_are_equal_when_they_would_be_written_alike() -> None:
+def test_handles_with_the_same_text_are_equal() -> None:
     one, twin = NoteRef(id=ID, author="x").at(HERE), NoteRef(id=ID, author="x").at(HERE)
     assert one == twin
     assert len({one, twin}) == 1
@@ -163,7 +165,7 @@ def test_handles_are_equal_when_they_would_be_written_alike() -> None:
     assert len({ref.model_validate({"value": "x"}).at(HERE) for ref in types}) == 2
 
 
-def test_at_gives_a_new_handle_and_leaves_the_old_one() -> None:
+def test_at_returns_a_new_handle() -> None:
     ref = NoteRef(id=ID).at(HERE)
     assert str(ref.at(THERE)).startswith("solar.earth@2.0.0::add:")
     assert str(ref).startswith("notes@1.2.0::add:")
@@ -190,7 +192,7 @@ def test_the_activation_that_resolves_a_type_owns_it() -> None:
 
 
 def owner_of(ref: Any) -> type[Activation]:
-    """An activation `owner` that resolves this type."""
+    """Return an activation `owner` that resolves this type."""
 
     class Owner(Activation, namespace="owner", version="1.0.0"):
         """Owns one handle type."""
@@ -204,7 +206,7 @@ def owner_of(ref: Any) -> type[Activation]:
 
 
 @pytest.mark.parametrize("owners", [[], [HERE, THERE]], ids=["none", "two"])
-def test_without_exactly_one_owner_a_handle_must_say_whose_it_is(owners: list[Origin]) -> None:
+def test_a_handle_without_exactly_one_owner_cannot_be_written(owners: list[Origin]) -> None:
     ref = handle_of(value=(str, ...))
     for owner in owners:
         ref.settle(owner)
@@ -212,13 +214,13 @@ def test_without_exactly_one_owner_a_handle_must_say_whose_it_is(owners: list[Or
     with pytest.raises(TypeError) as caught:
         str(handle)
     assert str(caught.value) == (
-        "several activations, or none, own Ref; say which one: ref.at(self.origin)"
+        "several activations, or none, own Ref; name one: ref.at(self.origin)"
     )
     assert str(handle.at(THERE)) == "solar.earth@2.0.0::one:x"
 
 
 @pytest.mark.parametrize("speaker", [HERE, THERE])
-def test_in_an_event_a_shared_type_belongs_to_the_owner_that_yields_it(speaker: Origin) -> None:
+def test_in_an_event_a_shared_handle_type_belongs_to_the_sender(speaker: Origin) -> None:
     ref = handle_of(value=(str, ...))
     ref.settle(HERE)
     ref.settle(THERE)
@@ -227,7 +229,7 @@ def test_in_an_event_a_shared_type_belongs_to_the_owner_that_yields_it(speaker: 
     assert json.loads(sent)["ref"] == f"{speaker.namespace}@{speaker.version}::one:x"
 
 
-def test_in_an_event_a_handle_that_says_whose_it_is_stays_so() -> None:
+def test_in_an_event_a_handle_with_an_owner_keeps_it() -> None:
     chat = WireHandle("cone", "1.0.0", "chat", ("a:b",))
     event = Carries(ref=NoteRef(id=ID).at(HERE), others=(chat,))
     assert json.loads(event.model_dump_json(context={ORIGIN: THERE})) == {
@@ -237,7 +239,7 @@ def test_in_an_event_a_handle_that_says_whose_it_is_stays_so() -> None:
     }
 
 
-def test_in_an_event_of_another_plugin_a_handle_still_belongs_to_its_owner() -> None:
+def test_in_an_event_of_another_plugin_a_handle_keeps_its_owner() -> None:
     ref = handle_of(value=(str, ...))
     owner_of(ref)
     event = create_model("Foreign", __base__=Event, ref=(ref, ...))
@@ -247,7 +249,7 @@ def test_in_an_event_of_another_plugin_a_handle_still_belongs_to_its_owner() -> 
 
 @pytest.mark.parametrize("mode", ["validation", "serialization"])
 @pytest.mark.parametrize("hint", [NoteRef, AnyHandle])
-def test_to_a_reader_of_schemas_a_handle_is_a_string(hint: Any, mode: JsonSchemaMode) -> None:
+def test_the_schema_of_a_handle_is_a_string(hint: Any, mode: JsonSchemaMode) -> None:
     schema = TypeAdapter(hint).json_schema(mode=mode)
     assert schema == {"type": "string", "format": "plexus-handle"}
 
@@ -286,7 +288,7 @@ def test_a_handle_is_read_from_the_source_form() -> None:
         (f"notes@1.2.0::add:{ID}:a:one", "meta value 'line': Input should be a valid integer"),
     ],
 )
-def test_what_is_not_of_this_type_is_invalid_in_words(text: str, words: str) -> None:
+def test_other_values_are_handle_invalid_with_a_reason(text: str, words: str) -> None:
     with pytest.raises(HandleInvalid) as caught:
         NoteRef.parse(text)
     assert words in str(caught.value)
@@ -297,7 +299,7 @@ def test_what_is_not_of_this_type_is_invalid_in_words(text: str, words: str) -> 
     assert (problem["type"], problem["msg"]) == ("handle_invalid", str(caught.value))
 
 
-def test_a_handle_of_another_owner_is_not_of_this_type() -> None:
+def test_a_handle_of_another_owner_is_refused() -> None:
     ref = handle_of(value=(str, ...))
     owner_of(ref)
     assert value_of(ref.parse("owner@1.7.0::one:x")) == "x"
@@ -330,7 +332,7 @@ def test_a_type_describes_its_meta_values() -> None:
     assert (NoteRef.method, NoteRef.kind, NoteRef.summary) == ("add", "document", "{text}")
 
 
-def test_handle_types_are_found_inside_models_unions_and_containers() -> None:
+def test_handle_types_are_collected_from_models_unions_and_containers() -> None:
     ref = handle_of(value=(str, ...))
     assert handle_types(dict[str, list[Carries | None]] | tuple[ref, ...]) == [NoteRef, ref]  # type: ignore[valid-type]
     assert handle_types(Level) == []
@@ -365,3 +367,20 @@ def test_a_mistake_in_a_declaration_is_an_error_at_import(
     with pytest.raises(TypeError) as caught:
         create_model("Ref", __base__=Handle, __cls_kwargs__=arguments, **fields)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({}, 'give the name of its handles, such as class Ref(Handle, method="add")'),
+        ({"method": "add", "sumary": "{text}"}, "there is no argument 'sumary'. Did you mean sum"),
+        ({"method": "a b"}, "method 'a b' must be letters, digits, '.', '_' and '-'"),
+        ({"method": "add", "kind": "picture"}, "kind 'picture' is not one of approval, binary,"),
+    ],
+)
+def test_a_mistake_in_the_class_arguments_is_an_error_at_import(
+    arguments: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(TypeError) as caught:
+        create_model("Ref", __base__=Handle, __cls_kwargs__=arguments)
+    assert str(caught.value).startswith(f"{__name__}.Ref: {problem}")

@@ -1,4 +1,4 @@
-"""What a plugin author gets from a plain function, and which mistakes are errors at import."""
+"""Methods: the declaration that the hub reads from a function, and errors at import."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal
@@ -11,13 +11,13 @@ from hubd.activation.method import Method
 
 
 class NoteRef(Handle, method="add"):
-    """Points at one note."""
+    """A note."""
 
     id: int
 
 
 class OtherRef(Handle, method="other"):
-    """Points at something else."""
+    """Another thing."""
 
     id: int
 
@@ -36,7 +36,7 @@ class AlsoSaid(Event, tag="said"):
 
 
 class Unknowable:
-    """Nothing that JSON has a word for."""
+    """A type without JSON Schema."""
 
 
 Says = AsyncIterator[Said]
@@ -50,7 +50,7 @@ HANDLE = {"type": "string", "format": "plexus-handle"}
 
 
 def declare(function: Callable[..., Any], **marks: Any) -> Method:
-    """The method that a class named Notes gets from this function."""
+    """Return the declaration of a function as a method of a class named Notes."""
     members = {"__doc__": "Notes.", function.__name__: method(**marks)(function)}
     notes: Any = type("Notes", (Activation,), members, namespace="notes", version="1.0.0")
     [read] = notes.methods.values()
@@ -67,14 +67,14 @@ class Good:
         tags: list[str] | None = None,
         ref: NoteRef | None = None,
     ) -> AsyncIterator[Added | Said]:
-        """Remember a note.
+        """Store a note.
 
         It stays until it is dropped.
 
         Args:
-            text: What to remember, which
+            text: Text of the note, which
                 may take: several lines.
-            any_ref: Whatever it is about.
+            any_ref: Subject of the note.
             limit (float): How many.
             tags: Words to find it by.
             ref: The note it answers.
@@ -103,7 +103,7 @@ class Good:
         yield Said(text="")
 
     async def raw(self) -> AsyncIterator[Encoded]:
-        """Pass stored JSON on."""
+        """Return stored JSON."""
         yield Encoded(b"{}")
 
 
@@ -115,7 +115,7 @@ def test_hints_and_the_docstring_are_the_params_schema() -> None:
         "properties": {
             "text": {
                 "type": "string",
-                "description": "What to remember, which may take: several lines.",
+                "description": "Text of the note, which may take: several lines.",
             },
             "limit": {
                 "type": "number",
@@ -133,14 +133,14 @@ def test_hints_and_the_docstring_are_the_params_schema() -> None:
                 "default": None,
                 "description": "The note it answers.",
             },
-            "any_ref": {**HANDLE, "description": "Whatever it is about."},
+            "any_ref": {**HANDLE, "description": "Subject of the note."},
         },
     }
 
 
 def test_the_first_line_is_the_description_and_the_paragraphs_the_details() -> None:
     read = declare(Good.add)
-    assert read.description == "Remember a note."
+    assert read.description == "Store a note."
     assert read.details == "It stays until it is dropped."
 
 
@@ -181,7 +181,7 @@ def test_params_that_the_schema_does_not_allow_are_refused(
     assert problem in [error["type"] for error in caught.value.errors()]
 
 
-def test_one_event_is_its_own_returns_schema() -> None:
+def test_the_returns_schema_of_one_event_is_the_schema_of_the_event() -> None:
     assert declare(Good.bare).returns_schema == {
         "type": "object",
         "additionalProperties": False,
@@ -194,7 +194,7 @@ def test_one_event_is_its_own_returns_schema() -> None:
     }
 
 
-def test_several_events_are_told_apart_by_their_tag() -> None:
+def test_the_returns_schema_of_several_events_is_a_union_by_tag() -> None:
     schema = declare(Good.add).returns_schema
     assert schema["discriminator"]["propertyName"] == "type"
     assert schema["oneOf"] == [{"$ref": "#/$defs/Added"}, {"$ref": "#/$defs/Said"}]
@@ -204,7 +204,7 @@ def test_several_events_are_told_apart_by_their_tag() -> None:
     }
 
 
-def test_encoded_events_are_some_object() -> None:
+def test_the_schema_of_encoded_events_is_an_object() -> None:
     assert declare(Good.raw).returns_schema == {"type": "object"}
 
 
@@ -216,7 +216,7 @@ def test_a_method_produces_the_handles_in_its_events_its_own_first() -> None:
     assert declare(Good.add, produces=[OtherRef]).produces == (NoteRef, OtherRef)
 
 
-def test_without_arguments_a_method_streams_asks_nothing_and_hints_nothing() -> None:
+def test_the_defaults_of_the_decorator() -> None:
     read = declare(Good.bare)
     assert (read.name, read.streaming, read.bidirectional, read.annotations) == (
         "bare",
@@ -226,7 +226,7 @@ def test_without_arguments_a_method_streams_asks_nothing_and_hints_nothing() -> 
     )
 
 
-def test_what_the_decorator_is_given_is_kept() -> None:
+def test_the_declaration_has_the_arguments_of_the_decorator() -> None:
     hints = {
         "read_only": True,
         "destructive": True,
@@ -262,7 +262,7 @@ async def test_a_decorated_function_is_still_the_function() -> None:
 
 
 def written(head: str, body: str = '"""Say it."""; yield Said(text="")') -> Callable[..., Any]:
-    """The function `add` from its source, so that each mistake is one line."""
+    """Return the function `add` from its source, so that each mistake is one line."""
     module = dict(globals())
     exec(f"{head}\n    {body}", module)
     function: Callable[..., Any] = module["add"]
@@ -299,9 +299,7 @@ def written(head: str, body: str = '"""Say it."""; yield Said(text="")') -> Call
         ("() -> Says", "Notes.add"),
     ],
 )
-def test_a_signature_that_cannot_be_a_methods_is_an_error_at_import(
-    signature: str, words: str
-) -> None:
+def test_an_invalid_signature_is_an_error_at_import(signature: str, words: str) -> None:
     with pytest.raises(TypeError) as caught:
         declare(written(f"async def add{signature}:"))
     assert words in str(caught.value)
@@ -330,9 +328,7 @@ def test_a_signature_that_cannot_be_a_methods_is_an_error_at_import(
         "unknown in Args",
     ],
 )
-def test_a_function_that_cannot_be_a_method_is_an_error_at_import(
-    head: str, body: str, words: str
-) -> None:
+def test_an_invalid_function_is_an_error_at_import(head: str, body: str, words: str) -> None:
     with pytest.raises(TypeError) as caught:
         declare(written(head, body))
     assert str(caught.value) == words
@@ -343,11 +339,11 @@ def test_a_function_that_cannot_be_a_method_is_an_error_at_import(
     [
         (
             {"aliases": {"txt": ["t"]}},
-            "Notes.add: aliases names unknown parameter 'txt'; did you mean 'text'?",
+            "Notes.add: aliases names unknown parameter 'txt'. Did you mean text?",
         ),
         (
             {"completes": {"z": "a.b"}},
-            "Notes.add: completes names unknown parameter 'z'; there is: text, any_ref, limit",
+            "Notes.add: completes names unknown parameter 'z'. There are: text, any_ref, limit",
         ),
         (
             {"completes": {"text": "latest"}},
@@ -355,15 +351,15 @@ def test_a_function_that_cannot_be_a_method_is_an_error_at_import(
         ),
         (
             {"completes": {"text": "notes.ad"}},
-            "Notes.add: completes names notes.ad, which is not a method; did you mean 'add'?",
+            "Notes.add: completes names notes.ad, which is not a method. Did you mean add?",
         ),
-        ({"mcp": {"textonly": True}}, "mcp has no hint 'textonly'; did you mean 'text_only'?"),
+        ({"mcp": {"textonly": True}}, "mcp has no hint 'textonly'. Did you mean text_only?"),
         ({"mcp": {"text_only": "yes"}}, "Notes.add: mcp['text_only'] must be True or False"),
         ({"mcp": {"name": 1}}, "Notes.add: mcp['name'] must be a string"),
         ({"mcp": {"resource": "text"}}, "Notes.add: mcp['resource'] must map variables"),
         (
             {"mcp": {"resource": {"note": "txt"}}},
-            "Notes.add: mcp['resource'] names unknown parameter 'txt'; did you mean 'text'?",
+            "Notes.add: mcp['resource'] names unknown parameter 'txt'. Did you mean text?",
         ),
         ({"mcp": {"resource": {"a/b": "text"}}}, "the variable 'a/b' must be one word"),
         ({"aliases": {"text": "t"}}, "Notes.add: aliases: write a list, {'text': ['t']}"),
@@ -371,7 +367,22 @@ def test_a_function_that_cannot_be_a_method_is_an_error_at_import(
         ({"aliases": {"text": ["t"], "limit": ["t"]}}, "Notes.add: "),
         (
             {"render": "picture"},
-            "Notes.add: render='picture' is not one of tree, chat, table, text",
+            "Notes.add: render='picture' is not one of tree, chat, table, text, process",
+        ),
+        ({"read_only": "yes"}, "Notes.add: read_only must be True or False"),
+        ({"completes": "notes.add"}, "Notes.add: completes must map parameters to methods, such"),
+        ({"aliases": ["text"]}, "Notes.add: aliases must map parameters to lists of names, such"),
+        ({"mcp": "text_only"}, "Notes.add: mcp must be a dict with name, text_only, resource"),
+        ({"one_of": "text"}, "Good.add: one_of='text' must be a list"),
+        (
+            {"one_of": ["txt"]},
+            "Notes.add: one_of names unknown parameter 'txt'. Did you mean text?",
+        ),
+        ({"one_of": ["text"]}, "Notes.add: one_of names 'text', which is required; give it a def"),
+        ({"produces": NoteRef}, "must be a list"),
+        (
+            {"readonly": True},
+            "Good.add: @method: there is no argument 'readonly'. Did you mean read_only?",
         ),
         (
             {"name": "dashed-name"},
@@ -379,7 +390,7 @@ def test_a_function_that_cannot_be_a_method_is_an_error_at_import(
         ),
     ],
 )
-def test_a_hint_that_means_nothing_is_an_error_at_import(marks: Any, words: str) -> None:
+def test_an_unknown_hint_is_an_error_at_import(marks: Any, words: str) -> None:
     with pytest.raises(TypeError) as caught:
         declare(Good.add, **marks)
     assert words in str(caught.value)
@@ -396,3 +407,28 @@ def test_a_resolver_takes_exactly_one_handle(hints: str) -> None:
     assert str(caught.value) == (
         f"{__name__}.Notes.add: a resolver takes one parameter, whose hint is a Handle type"
     )
+
+
+def test_a_name_without_its_keyword_is_an_error_at_import() -> None:
+    mistaken: Any = method
+    with pytest.raises(TypeError, match=r"Good\.add: write @method\(name='list'\)"):
+        mistaken("list")(Good.add)
+
+
+def test_other_decorators_between_method_and_function_are_named() -> None:
+    mistaken: Any = method
+    decorators: tuple[Any, ...] = (property, staticmethod, classmethod)
+    for decorator in decorators:
+        with pytest.raises(TypeError, match=rf"Good\.add: write it without @{decorator.__name__}"):
+            mistaken(decorator(Good.add))
+    with pytest.raises(TypeError, match="3 is not a function; write the decorator above `async"):
+        mistaken(3)
+
+
+def test_a_resolver_may_be_marked_with_parentheses() -> None:
+    async def read(self: object, ref: NoteRef) -> Said:
+        return Said(text="")
+
+    members = {"__doc__": "Notes.", "read": resolver()(read)}
+    plugin: Any = type("Notes", (Activation,), members, namespace="notes", version="1.0.0")
+    assert list(plugin.resolvers) == [NoteRef.method]

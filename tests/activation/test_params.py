@@ -31,7 +31,7 @@ SCHEMA = json_schema(Name, "validation")
         "👩🏽\N{ZERO WIDTH JOINER}🤝\N{ZERO WIDTH JOINER}👩🏼",
     ],
 )
-def test_a_name_may_be_of_any_script(name: str) -> None:
+def test_names_of_any_script_are_accepted(name: str) -> None:
     assert NAMES.validate_python(name) == name
     jsonschema.validate(name, SCHEMA)
 
@@ -56,9 +56,7 @@ def test_a_name_may_be_of_any_script(name: str) -> None:
         ("a\n", "U+000A"),
     ],
 )
-def test_a_character_that_a_terminal_would_not_show_is_refused_by_name(
-    name: str, character: str
-) -> None:
+def test_invisible_characters_are_refused_by_name(name: str, character: str) -> None:
     with pytest.raises(ValidationError) as caught:
         NAMES.validate_python(name)
     [error] = caught.value.errors()

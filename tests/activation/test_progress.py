@@ -1,4 +1,4 @@
-"""Progress reports come after the first second, then at most once a second."""
+"""Progress is reported after the first second, then at most once a second."""
 
 from typing import Any, cast
 

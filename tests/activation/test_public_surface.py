@@ -1,14 +1,16 @@
-"""The plugin API is a list of names; changing it is a decision."""
+"""The names of the plugin API. A change is a decision about its version."""
 
 from pathlib import Path
 
 import hubd.activation
 
 SURFACE = [
+    "API_VERSION",
     "Activation",
     "Ambiguous",
     "AnyHandle",
     "Cancelled",
+    "ChildProcess",
     "Client",
     "Conflict",
     "Context",
@@ -19,6 +21,7 @@ SURFACE = [
     "Host",
     "HubError",
     "InvalidParams",
+    "McpRegistry",
     "NotFound",
     "Option",
     "Origin",

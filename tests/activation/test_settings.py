@@ -1,4 +1,4 @@
-"""A plugin's settings: defaults, its section of the file, its environment variables above it."""
+"""The settings of a plugin: defaults, its section of `config.toml`, its variables."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -33,11 +33,11 @@ def read(section: Mapping[str, Any], path: str = "notes") -> Settings:
     return read_settings(Settings, path, section)
 
 
-def test_what_is_not_set_is_the_default() -> None:
+def test_an_absent_setting_has_its_default() -> None:
     assert read({}) == Settings(days=7, loud=False, name="nobody")
 
 
-def test_the_section_is_above_the_default_and_the_variable_above_the_section(
+def test_a_variable_overrides_the_section_and_the_section_the_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     section = {"days": 3, "loud": True}
@@ -59,7 +59,7 @@ def test_a_variable_is_named_by_the_path_and_the_field(path: str, name: str, exp
     assert variable(path, name) == expected
 
 
-def test_a_value_that_does_not_fit_names_the_setting_and_where_to_correct_it(
+def test_an_invalid_value_is_refused_with_its_setting_and_its_source(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(InvalidParams, match=r"the setting notes\.days: .*greater than") as raised:
@@ -71,13 +71,13 @@ def test_a_value_that_does_not_fit_names_the_setting_and_where_to_correct_it(
         read({"days": 1})
 
 
-def test_a_name_that_is_no_setting_is_refused_with_those_there_are() -> None:
+def test_an_unknown_setting_is_refused_with_a_list_of_settings() -> None:
     with pytest.raises(InvalidParams, match=r"\[notes\] has no setting 'dayz'") as raised:
         read({"dayz": 1})
     assert raised.value.available == ["days", "loud", "name"]
 
 
-def test_a_section_of_a_child_is_no_setting_of_its_parent() -> None:
+def test_the_section_of_a_child_is_not_a_setting_of_its_parent() -> None:
     assert read({"days": 2, "below": {"days": 3}}) == Settings(days=2)
 
 
@@ -101,7 +101,7 @@ class Hosted(Activation, namespace="hosted", version="1.0.0"):
         return [Notes()]
 
 
-def test_a_table_is_a_setting_whose_type_is_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_with_a_model_as_its_type_is_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     section = {"server": {"port": 8080}, "labels": {"a": 1}}
     assert read_settings(Nested, "notes", {}) == Nested()
     assert read_settings(Nested, "notes", section) == Nested(
@@ -173,7 +173,7 @@ def test_a_plugin_reads_the_section_of_its_own_path(tmp_path: Path) -> None:
     assert notes.read() == Settings(days=2, name="ann")
 
 
-def test_without_a_file_or_a_section_the_defaults_stand(tmp_path: Path) -> None:
+def test_without_a_file_or_a_section_settings_have_their_defaults(tmp_path: Path) -> None:
     assert read_file(str(tmp_path / "config.toml")) == {}
     hub = build_hub(settings={"notes": "no table"})
     notes = Notes()
@@ -182,8 +182,8 @@ def test_without_a_file_or_a_section_the_defaults_stand(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"[notes", b"days = ", b"\xff\xfe"])
-def test_a_file_that_is_no_toml_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_configuration_file_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "config.toml"
     file.write_bytes(content)
-    with pytest.raises(InvalidParams, match=r"config\.toml cannot be used"):
+    with pytest.raises(InvalidParams, match=r"config\.toml cannot be read"):
         read_file(str(file))

@@ -1,4 +1,4 @@
-"""Trees: what the hub does against the least SQL for the same rows, and how cost grows with size.
+"""Trees: the hub against minimal SQL for the same rows, and the growth of cost with size.
 
 `python -m tests.bench.arbor`
 """
@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from hubd.plugins.arbor.drawing import Limits, drawing
+from hubd.plugins.arbor.rendering import Limits
+from hubd.plugins.arbor.rendering import render as render_tree
 from hubd.storage import ids
 from hubd.storage.arbor import tree, walk
 from hubd.storage.arbor.tree import Place, TreeRow
@@ -51,7 +52,7 @@ async def chain(database: Database, depth: int) -> tuple[TreeRow, Place]:
 
 
 async def fan(database: Database, children: int) -> tuple[TreeRow, Place]:
-    """A tree whose root has many children."""
+    """A tree with many children below its root."""
 
     def build(tx: Tx) -> tuple[TreeRow, Place]:
         made = tree.create(tx, "bench", 0)
@@ -222,7 +223,7 @@ async def main() -> None:
             limits = Limits(depth=200, nodes=10_000, width=60)
 
             async def render() -> int:
-                drawn = await drawing(database, None, wide[10_000][0], MAIN, limits)
+                drawn = await render_tree(database, None, wide[10_000][0], MAIN, limits)
                 return len(drawn.nodes)
 
             mine = "n.segment IN (SELECT key FROM arbor_nodes WHERE tree = ? AND segment = key)"

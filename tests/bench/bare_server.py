@@ -1,4 +1,4 @@
-"""The least a server can do on the same library: sends back what it gets, or what it is told to."""
+"""A minimal server on the same library: it echoes messages or sends the ones it is asked for."""
 
 import asyncio
 import json

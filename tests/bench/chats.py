@@ -20,13 +20,13 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from hubd.plexus.hub import Hub
 from hubd.plugins.claudecode.plugin import ClaudeCode
-from hubd.plugins.claudecode.protocol.facts import Passed
+from hubd.plugins.claudecode.protocol.updates import OtherLine
 from hubd.storage.arbor import tree
 from hubd.storage.database import Database
 from hubd.wire import jsonrpc
 from tests.bench.measure import Slice, rates, report
 from tests.bench.storage import HANDLE, PAYLOAD, PRODUCERS, prepare, raw_side
-from tests.plugins.claudecode.driven import DrivenChat, begin_chat, claude_hub
+from tests.plugins.claudecode.scripted_chat import ScriptedChat, begin_chat, claude_hub
 from tests.support import Daemon, call_events
 
 EVENTS = 1280
@@ -36,20 +36,20 @@ FORKS = 50
 TINY, SHORT, LONG = 10, 100, 100_000
 RAW_EACH = "sqlite3 same thread, 1 a commit"
 
-# An agent that says what is written to a pipe of ours.
+# An agent that prints the lines of a pipe.
 AGENT = '#!/bin/sh\nexec cat "$BENCH_PIPE"\n'
 
 
 # Durable events
 
 
-def chats_side(chats: list[DrivenChat]) -> Slice:
+def chats_side(chats: list[ScriptedChat]) -> Slice:
     """Concurrent chats, each of which goes on when its event is on disk."""
-    fact = Passed("bench", json.loads(PAYLOAD))
+    update = OtherLine("bench", json.loads(PAYLOAD))
 
-    async def talk(chat: DrivenChat) -> None:
+    async def talk(chat: ScriptedChat) -> None:
         for _ in range(EVENTS // len(chats)):
-            await chat.take([fact])
+            await chat.take([update])
 
     async def work() -> int:
         async with asyncio.TaskGroup() as tasks:
@@ -119,7 +119,7 @@ def delta(number: int) -> dict[str, Any]:
 
 
 def kept(number: int) -> dict[str, Any]:
-    """A line that is an event of its own, and on disk before anybody sees it."""
+    """Return a line that becomes one event. It is on disk before any client gets it."""
     return {"type": "system", "subtype": "bench", "text": f"<{number}>"}
 
 
@@ -140,7 +140,7 @@ async def relay(pipe: str) -> None:
 
 @asynccontextmanager
 async def relayed(pipe: Path) -> AsyncIterator[ClientConnection]:
-    """A client of the relay, which is a process of its own."""
+    """A client of the relay process."""
     arguments = (sys.executable, "-m", "tests.bench.chats", "relay", str(pipe))
     process = await asyncio.create_subprocess_exec(*arguments, stdout=asyncio.subprocess.PIPE)
     try:
@@ -155,7 +155,7 @@ async def relayed(pipe: Path) -> AsyncIterator[ClientConnection]:
 
 @asynccontextmanager
 async def followed(daemon: Daemon, pipe: Path, name: str) -> AsyncIterator[ClientConnection]:
-    """A client that follows a chat whose agent says what is written to the pipe."""
+    """A client that follows a chat; its agent prints the lines of the pipe."""
     context = {"cwd": str(daemon.home), "env": {"BENCH_PIPE": str(pipe), **os.environ}}
     async with daemon.client() as caller:
         params = {"name": name, "prompt": "go"}
@@ -212,7 +212,7 @@ async def delays(directory: Path) -> None:
 # Polls
 
 
-def poll_side(hub: Hub, chat: DrivenChat, total: int) -> Slice:
+def poll_side(hub: Hub, chat: ScriptedChat, total: int) -> Slice:
     """The last hundred events of a chat, again and again."""
 
     async def work() -> int:
@@ -226,7 +226,7 @@ def poll_side(hub: Hub, chat: DrivenChat, total: int) -> Slice:
     return work
 
 
-async def long_chat(plugin: ClaudeCode, total: int) -> DrivenChat:
+async def long_chat(plugin: ClaudeCode, total: int) -> ScriptedChat:
     """A chat with so many events."""
     chat = await begin_chat(plugin, f"{total} events")
     for start in range(2, total, 5000):
@@ -235,7 +235,7 @@ async def long_chat(plugin: ClaudeCode, total: int) -> DrivenChat:
 
 
 async def polls(directory: Path) -> None:
-    """A poll costs what it returns."""
+    """The cost of a poll grows with its result."""
     async with claude_hub(directory) as (hub, plugin):
         sides = {
             f"a stream of {total:,}": poll_side(hub, await long_chat(plugin, total), total)

@@ -1,6 +1,6 @@
-"""What a command costs in wall time, from a wheel install, against the bare interpreter.
+"""Wall time of a command, from a wheel install, against the bare interpreter.
 
-`python -m tests.bench.cli` builds the wheel and installs it into an environment of its own.
+`python -m tests.bench.cli` builds the wheel and installs it into a new environment.
 """
 
 import os
@@ -16,7 +16,7 @@ from tests.support import environment
 
 ROOT = Path(__file__).parent.parent.parent
 RUNS = 30
-# What the same call costs when everything is imported as usual.
+# The same call with ordinary imports.
 USUAL = """
 import json, sys
 import typer, rich.console

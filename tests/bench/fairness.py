@@ -42,7 +42,7 @@ class Sink(Activation, namespace="sink", version="1.0.0"):
 
 
 def messages() -> Iterator[tuple[str, bytes]]:
-    """The messages, as large as they may be, with what they are made of."""
+    """Return the largest allowed messages by the kind of their content."""
     containers, values, keys = (count - 10 for count in RPC_COUNTS)
     room = LIMIT - 300
     yield "one long string", request(json.dumps("hello, [world] " * (room // 15)))

@@ -14,7 +14,7 @@ from hubd.plexus.hub import Hub
 from hubd.storage.streams import streams
 from hubd.wire.item import Data, Item
 from tests.bench.measure import Slice, rates, report
-from tests.plugins.claudecode.driven import begin_chat, claude_hub
+from tests.plugins.claudecode.scripted_chat import begin_chat, claude_hub
 from tests.support import Collector, call_events
 
 HANDLES = 100

@@ -1,7 +1,7 @@
 """Clients that cost next to nothing, so that a benchmark measures the server.
 
 Both send requests that were put together beforehand and call a function for what comes back: no
-task, no future, no parsing beyond what tells where an answer ends.
+task, no future, no parsing but the search for the end of an answer.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Calls through MCP against the WebSocket, and what MCP costs a daemon that nobody uses it on.
+"""Calls through MCP against the WebSocket, and the cost of MCP for a daemon without MCP clients.
 
 `python -m tests.bench.mcp`. The clients are as lean as they can be, so that it is the daemon that
 is measured; the official client is shown beside them.
@@ -30,12 +30,11 @@ STARTS = 15
 WITHOUT_MCP = """
 import sys, types
 from contextlib import asynccontextmanager
-from hubd.transport import mcp_facts
 @asynccontextmanager
 async def nothing(*_): yield
-for name, entry in (("mcp_lazy", "LazyMcp"), ("mcp_stdio", "serve_mcp_stdio"),
-                    ("mcp_http", "serve_mcp_http")):
-    module = types.ModuleType(f"hubd.transport.{name}")
+for name, entry in (("on_demand", "LazyMcp"), ("transports.stdio", "serve_mcp_stdio"),
+                    ("transports.http", "serve_mcp_http")):
+    module = types.ModuleType(f"hubd.mcp.{name}")
     setattr(module, entry, nothing)
     sys.modules[module.__name__] = module
 from hubd.cli import main

@@ -1,6 +1,6 @@
 """Comparing two ways of doing the same work on a noisy machine.
 
-Both sides run in short slices, taking turns; what is reported is the ratio of the medians.
+Both sides run in short slices, taking turns. The report is the ratio of the medians.
 """
 
 import statistics

@@ -1,8 +1,8 @@
 """From a push to the last of a hundred followers: the hub over WebSocket against Redis.
 
 The time from the moment a push is sent until the last follower has the event, which is on disk by
-then. In the hub each follows by `claudecode.follow` on a WebSocket of its own; in Redis each waits
-in XREAD on a connection of its own, and the next push waits until all of them wait again.
+then. In the hub each follows by `claudecode.follow` on its WebSocket; in Redis each waits
+in XREAD on its connection, and the next push waits until all of them wait again.
 `python -m tests.bench.redis_followers`
 """
 
@@ -94,7 +94,7 @@ async def hub_side(daemon: Daemon) -> AsyncIterator[Push]:
             await answered
             return elapsed
 
-        # The first event reaches those who have not begun to follow as well.
+        # The first event also reaches followers that start later.
         await push()
         yield push
 
@@ -151,7 +151,7 @@ async def redis_py_side(port: int) -> AsyncIterator[Push]:
 
 @asynccontextmanager
 async def redis_lean_side(port: int) -> AsyncIterator[Push]:
-    """Followers that cost nothing: what Redis itself can do."""
+    """Followers that cost nothing, to measure Redis alone."""
     arrivals = Arrivals()
     latest = b"$"
     async with AsyncExitStack() as stack:

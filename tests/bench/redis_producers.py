@@ -2,8 +2,8 @@
 
 An event is its row, its node and the moved head of its stream: for the hub one call of
 `tests.bench.pusher`, for Redis one MULTI of XADD, HSET and SET with `appendfsync always`. Every
-producer waits until its event is on disk. Both are reached over TCP. The clients run in processes
-of their own; how busy those are is shown, because a client at 100 % is what is measured.
+producer waits until its event is on disk. Both are reached over TCP. The clients run in other
+processes. Their CPU use is shown, because a client at 100 % would be the limit.
 `python -m tests.bench.redis_producers`
 """
 
@@ -51,7 +51,7 @@ Run = Callable[[int], Awaitable[None]]
 Address = dict[str, Any]
 
 
-# The clients, each in a process of its own
+# The clients, one process each
 
 
 async def hub_lean(address: Address, producers: range) -> Run:
@@ -62,7 +62,7 @@ async def hub_lean(address: Address, producers: range) -> Run:
 
 
 async def hub_shared(address: Address, producers: range) -> Run:
-    """All producers share one WebSocket; what is to be sent goes out together."""
+    """All producers share one WebSocket. Waiting messages are sent together."""
     connection = await LeanSocket.connect(address["url"], address["token"])
     requests = {number: push_frame(address, number, number) for number in producers}
     waiting: list[bytes] = []
@@ -78,7 +78,7 @@ async def hub_shared(address: Address, producers: range) -> Run:
         finished = loop.create_future()
 
         def take(message: bytes) -> None:
-            # The reply `{"jsonrpc":"2.0","id":7,"result":12}` says whose call is which.
+            # The reply `{"jsonrpc":"2.0","id":7,"result":12}` maps a request to its subscription.
             if message.startswith(b'{"jsonrpc":"2.0","id":'):
                 number, subscription = message[22:-1].split(b',"result":')
                 owners[int(subscription)] = int(number)
@@ -172,7 +172,7 @@ async def redis_threads(address: Address, producers: range) -> Run:
 
 
 async def redis_lean(address: Address, producers: range) -> Run:
-    """A client that costs nothing: what Redis itself can do."""
+    """A client that costs nothing, to measure Redis alone."""
     connections = [await LeanRedis.connect(address["port"], LINES_OF_MULTI) for _ in producers]
     fields = [word for pair in NODE.items() for word in pair]
     requests = [
@@ -211,7 +211,7 @@ async def client_process(name: str, address: Address, producers: range) -> None:
 
 
 class Side:
-    """One way to make events: its client processes, and what they have done."""
+    """One way to produce events: its client processes and their counts."""
 
     def __init__(self, processes: list[asyncio.subprocess.Process], producers: int) -> None:
         self._processes = processes

@@ -1,4 +1,4 @@
-"""A Redis of our own that has everything on disk before it answers, for benchmarks."""
+"""A local Redis for benchmarks. It answers when all data is on disk."""
 
 import importlib
 import shutil

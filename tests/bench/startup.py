@@ -13,8 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hubd.daemon import client as local
-from hubd.errors import HubError
+from hubd.wire import client as wire_client
 from hubd.wire.paths import Paths
 from tests.support import HUBD, environment
 
@@ -42,9 +41,9 @@ def ready_seconds(home: Path, program: Sequence[str] = HUBD) -> tuple[float, int
     try:
         while True:
             try:
-                list(local.call(paths.socket, "echo.ping", {}))
+                list(wire_client.call(paths.socket, "echo.ping", {}))
                 break
-            except HubError:
+            except wire_client.ClientError:
                 time.sleep(0.001)
         elapsed = time.perf_counter() - began
         # Until the rest of the start-up is done as well.

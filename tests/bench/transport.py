@@ -118,7 +118,7 @@ def bare_events(wire: Wire, item: bytes) -> Callable[[], Any]:
 
 @contextmanager
 def bare_server(kind: str, directory: Path) -> Iterator[str]:
-    """The bare server in a process of its own; yields its address."""
+    """Run the bare server in another process and yield its address."""
     command = [sys.executable, "-m", "tests.bench.bare_server", kind, str(directory / "bare.sock")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -62,7 +62,7 @@ async def test_a_session_on_a_cones_tree_keeps_every_role(here: World) -> None:
     assert told == await told_by_cone(here, **cone["head"])
 
 
-async def test_the_program_is_told_a_cones_messages_and_the_system_prompt_in_tags(
+async def test_claude_sees_a_cones_messages_and_the_system_prompt_in_tags(
     here: World,
 ) -> None:
     await here.one("cone.create", name="c", system_prompt="Be brief.", model_id="offline")
@@ -79,7 +79,7 @@ async def test_the_program_is_told_a_cones_messages_and_the_system_prompt_in_tag
     ]
 
 
-async def test_a_cone_on_a_sessions_tree_is_told_whole_prompts_and_answers(here: World) -> None:
+async def test_a_cone_on_a_sessions_tree_sees_complete_prompts_and_answers(here: World) -> None:
     long = "word " * 200
     await here.chat(think("hm"), say(long.strip()))
     await here.chat(say("two"))
@@ -90,7 +90,7 @@ async def test_a_cone_on_a_sessions_tree_is_told_whole_prompts_and_answers(here:
     assert told == await told_by_cone(here, **head)
 
 
-async def test_a_cone_is_told_the_calls_of_a_session_and_what_the_tools_gave(here: World) -> None:
+async def test_a_cone_sees_the_tool_calls_of_a_session_and_their_results(here: World) -> None:
     await here.chat(run("echo from-the-tool"), say("done"), allowed_tools=["Bash"])
     head = (await here.session())["head"]
     told = await told_by_cone(here, **head)
@@ -104,7 +104,7 @@ async def test_a_cone_is_told_the_calls_of_a_session_and_what_the_tools_gave(her
     assert [role for role, _ in natively] == [role for role, _ in told]
 
 
-async def test_texts_handles_and_what_is_not_there_are_told_alike(here: World) -> None:
+async def test_texts_handles_and_missing_data_look_the_same_to_both(here: World) -> None:
     tree_id = (await here.one("arbor.tree_create"))["tree_id"]
     node = await add(here, tree_id, content="a note")
     handles = (
@@ -127,7 +127,7 @@ async def test_texts_handles_and_what_is_not_there_are_told_alike(here: World) -
     assert told == await told_by_cone(here, **where)
 
 
-async def test_single_blocks_of_a_session_are_told_by_both_and_none_is_lost(here: World) -> None:
+async def test_both_see_every_single_block_of_a_session(here: World) -> None:
     await here.chat(run("echo hi"), say("done"), allowed_tools=["Bash"])
     session = await here.session()
     [page] = await here.call("arbor.context_get_handles", tree_id=session["head"]["tree_id"])
@@ -149,7 +149,7 @@ async def test_single_blocks_of_a_session_are_told_by_both_and_none_is_lost(here
     assert told == await told_by_cone(here, **where)
 
 
-async def test_a_block_below_its_own_message_is_told_once(here: World) -> None:
+async def test_a_block_below_its_message_is_sent_once(here: World) -> None:
     await here.chat(say("done"))
     head = (await here.session())["head"]
     [page] = await here.call("arbor.node_get_children", **head)
@@ -165,7 +165,7 @@ async def test_a_block_below_its_own_message_is_told_once(here: World) -> None:
         assert told[-2:] == [("assistant", "more"), ("user", "done")]
 
 
-async def test_every_message_has_a_short_id_that_forks_there(here: World) -> None:
+async def test_every_message_has_a_short_id_for_forking(here: World) -> None:
     await here.chat(say("one"))
     await here.chat(say("two"))
     messages = await here.call("get_conversation", name="s")

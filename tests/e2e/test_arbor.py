@@ -1,4 +1,4 @@
-"""Trees in a real daemon: many clients at once, restarts and crashes, and a life of their own."""
+"""Trees in a real daemon: many clients at once, restarts, crashes and periodic cleanup."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ async def children(client: LineClient, tree_id: str) -> list[str]:
 
 
 async def everything(daemon: Daemon) -> list[Any]:
-    """All that can be seen of all trees, drawn and exported."""
+    """Return all trees, drawn and exported."""
     seen: list[Any] = []
     async with daemon.client() as client:
         for page in await call(client, "tree_list"):
@@ -53,21 +53,21 @@ async def everything(daemon: Daemon) -> list[Any]:
 
 
 def until(found: Callable[[], bool]) -> None:
-    """Look again and again: nobody tells when another process has done something."""
+    """Wait until a condition holds in another process."""
     end = monotonic() + PATIENCE_SECONDS
     while not found():
         assert monotonic() < end, "it did not happen"
 
 
 def number(daemon: Daemon, sql: str) -> int:
-    """What the database file says, by whatever has written it."""
+    """Return the only number of a query on the database file."""
     with closing(sqlite3.connect(f"file:{daemon.paths.database}?mode=ro", uri=True)) as database:
         [found] = database.execute(sql).fetchone()
     return int(found)
 
 
 def export_file(directory: Path, count: int) -> tuple[Path, str]:
-    """A tree of so many nodes, half of them in a chain, as a file; and the tree's id."""
+    """Write a tree with so many nodes, half of them in a chain, to a file; return its id too."""
     tree_id, root = str(uuid4()), str(uuid4())
     header = {"type": "tree", "format": 1, "tree_id": tree_id, "owner_id": "system"}
     lines: Events = [{**header, "metadata": None, "root": root, "created_at": 0}]
@@ -107,7 +107,7 @@ class Crowd:
         self._writing -= 1
 
     async def read(self, tree_id: str) -> None:
-        """At least once while somebody writes."""
+        """Read while others write, at least once."""
         async with self._daemon.client() as client:
             while True:
                 listed = await children(client, tree_id)
@@ -145,7 +145,7 @@ async def test_many_clients_append_at_once_and_nothing_is_lost_doubled_or_reorde
     assert len(final[shared]) == CLIENTS * APPENDS
     assert sorted(leaves["leaves"]) == sorted(final[shared])
     assert root not in final[shared]
-    # Whoever looked earlier saw the beginning of the same.
+    # Earlier reads returned the beginning of the same list.
     assert len(crowd.seen) >= READERS
     for seen in crowd.seen:
         assert seen == final[shared][: len(seen)]
@@ -155,17 +155,17 @@ async def test_many_clients_append_at_once_and_nothing_is_lost_doubled_or_reorde
 
 
 class Gardener:
-    """Does everything to one tree of its own until the daemon is gone."""
+    """Changes one tree in every way until the daemon has ended."""
 
     def __init__(self, daemon: Daemon, seed: int) -> None:
         self._daemon = daemon
         self._dice = random.Random(seed)
-        # What was acknowledged: nodes with their parents, labels, references.
+        # Acknowledged changes: nodes with their parents, labels, references.
         self.nodes: dict[str, str] = {}
         self.labels: dict[str, str] = {}
         self.held = 1
         self.tree = ""
-        # A label or a reference whose answer did not come: done, or not.
+        # A label or a reference without an answer may have been written or not.
         self.unsure: str | None = None
 
     async def work(self, reached: asyncio.Event, goal: int) -> None:
@@ -196,12 +196,12 @@ class Gardener:
         self.unsure = None
 
     async def check(self, client: LineClient) -> None:
-        """Whatever was acknowledged is there."""
+        """Check that all acknowledged changes are there."""
         pages = await call(client, "tree_get", tree_id=self.tree)
         found = {node["id"]: node for page in pages for node in page["tree"]["nodes"]}
         for node, parent in self.nodes.items():
             assert found[node]["parent"] == parent
-        # The root, and the one whose answer did not come.
+        # The root, and the node without an answer.
         assert len(found) - len(self.nodes) in (1, 2)
         for node, label in self.labels.items():
             assert found[node].get("label") == label or self.unsure == node
@@ -210,7 +210,7 @@ class Gardener:
 
 
 @pytest.mark.parametrize("end", [Daemon.kill, Daemon.stop], ids=["kill -9", "SIGTERM"])
-async def test_trees_survive_the_end_of_the_daemon_in_the_middle_of_everything(
+async def test_acknowledged_changes_of_trees_survive_the_end_of_the_daemon(
     daemon: Daemon, end: Callable[[Daemon], object]
 ) -> None:
     seed = random.randrange(2**32)
@@ -234,7 +234,7 @@ async def test_trees_survive_the_end_of_the_daemon_in_the_middle_of_everything(
 
 
 async def _until_gone(work: Awaitable[None]) -> None:
-    """A daemon that stops in order refuses what comes too late."""
+    """Wait for calls that a stopping daemon may refuse."""
     try:
         await work
     except HubError as error:
@@ -242,7 +242,7 @@ async def _until_gone(work: Awaitable[None]) -> None:
             raise
 
 
-async def test_half_an_import_is_gone_after_a_crash_and_can_be_done_again(
+async def test_an_interrupted_import_is_removed_and_can_be_repeated(
     daemon: Daemon, tmp_path: Path
 ) -> None:
     file, tree_id = export_file(tmp_path, MANY)
@@ -289,7 +289,7 @@ async def test_an_import_that_is_cancelled_leaves_nothing(daemon: Daemon, tmp_pa
         assert made["tree_id"] == tree_id
 
 
-async def test_half_a_purge_goes_on_after_a_crash(home: Path) -> None:
+async def test_an_interrupted_purge_continues_after_a_crash(home: Path) -> None:
     with Daemon(home, *GROWER) as daemon:
         async with daemon.client() as client:
             kept, root = await plant(client)
@@ -312,10 +312,10 @@ async def test_half_a_purge_goes_on_after_a_crash(home: Path) -> None:
             assert [step["step"] for step in refs["history"]] == ["created", "purged"]
 
 
-# What does not fit
+# Values that are too large
 
 
-async def test_seven_megabytes_of_text_are_refused_and_the_connection_goes_on(
+async def test_seven_megabytes_of_text_are_refused_and_the_connection_stays(
     daemon: Daemon,
 ) -> None:
     async with daemon.client() as client:
@@ -328,8 +328,8 @@ async def test_seven_megabytes_of_text_are_refused_and_the_connection_goes_on(
         assert await children(client, tree_id) == []
 
 
-async def test_numbers_beyond_json_never_reach_anybody(daemon: Daemon) -> None:
-    """`1e999` is JSON, and infinite once it is read: what it says must stay JSON."""
+async def test_infinite_numbers_are_refused(daemon: Daemon) -> None:
+    """`1e999` is valid JSON, but it is read as infinity, which JSON cannot contain."""
     async with daemon.client() as client:
         client.writer.write(
             b'{"jsonrpc":"2.0","id":1,"method":"arbor.tree_create",'
@@ -341,7 +341,7 @@ async def test_numbers_beyond_json_never_reach_anybody(daemon: Daemon) -> None:
         assert page["trees"] == []
 
 
-# A life of its own
+# Periodic cleanup
 
 
 @contextmanager
@@ -384,7 +384,7 @@ def test_a_released_tree_is_archived_and_purged_by_the_daemon_itself(home: Path)
         assert f"tree {tree_id}: {step}" in log
 
 
-async def test_the_periods_come_from_the_configuration_file(home: Path) -> None:
+async def test_cleanup_periods_come_from_the_configuration_file(home: Path) -> None:
     home.mkdir()
     (home / "config.toml").write_text("[arbor]\nscheduled_days = 0\narchived_days = 0.5\n")
     with Daemon(home) as daemon:
@@ -409,7 +409,7 @@ async def test_the_periods_come_from_the_configuration_file(home: Path) -> None:
         ("[arbor]\ndays = 3\n", "config.toml: [arbor] has no setting 'days'"),
     ],
 )
-async def test_a_wrong_setting_leaves_arbor_out_with_a_sentence_and_nothing_else(
+async def test_a_wrong_setting_leaves_out_only_arbor_and_is_explained(
     home: Path, content: str, reason: str
 ) -> None:
     home.mkdir()

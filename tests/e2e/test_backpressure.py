@@ -38,7 +38,7 @@ def tcp(daemon: Daemon) -> socket.socket:
 
 @asynccontextmanager
 async def deaf_client(daemon: Daemon, transport: str) -> AsyncIterator[Send]:
-    """A client that sends and never reads; in the end it is gone without a goodbye."""
+    """A client that sends and never reads. At the end its connection is aborted."""
     if transport == "unix":
         _, writer = await asyncio.open_unix_connection(daemon.paths.socket)
 
@@ -60,7 +60,7 @@ async def deaf_client(daemon: Daemon, transport: str) -> AsyncIterator[Send]:
 
 
 def memory(daemon: Daemon) -> int:
-    """What the daemon occupies, in bytes."""
+    """Return the memory of the daemon in bytes."""
     status = (PROC / str(daemon.record["pid"]) / "status").read_text()
     [line] = [line for line in status.splitlines() if line.startswith("VmRSS:")]
     return int(line.split()[1]) * 1024
@@ -71,7 +71,7 @@ def descriptors(daemon: Daemon) -> int:
 
 
 async def say(client: LineClient, word: str) -> None:
-    """A call that must succeed."""
+    """Make a call that must succeed."""
     data, done = await client.call("echo.once", {"message": word})
     assert (data["content"]["message"], done["type"]) == (word, "done")
 
@@ -84,7 +84,7 @@ async def eventually(client: LineClient, condition: Callable[[], bool]) -> None:
 
 
 def all_of(connection: socket.socket) -> bytes:
-    """What comes until the daemon closes the connection."""
+    """Return the messages until the daemon closes the connection."""
     received = b""
     with suppress(ConnectionResetError):
         while chunk := connection.recv(65536):
@@ -94,7 +94,7 @@ def all_of(connection: socket.socket) -> bytes:
 
 @needs_proc
 @pytest.mark.parametrize("transport", ["unix", "websocket"])
-async def test_a_reader_that_stops_reading_holds_up_its_own_call_only(
+async def test_a_client_that_stops_reading_delays_only_its_own_call(
     daemon: Daemon, tmp_path: Path, transport: str
 ) -> None:
     marker = tmp_path / "marker"
@@ -113,7 +113,7 @@ async def test_a_reader_that_stops_reading_holds_up_its_own_call_only(
 
 @needs_proc
 @pytest.mark.parametrize("transport", ["unix", "websocket"])
-async def test_a_client_that_asks_and_never_reads_is_not_buffered_without_bound(
+async def test_the_buffer_for_a_client_that_never_reads_is_bounded(
     daemon: Daemon, transport: str
 ) -> None:
     # Every answer repeats the id, so these are 192 MiB to say.
@@ -139,7 +139,7 @@ async def test_a_client_that_asks_and_never_reads_is_not_buffered_without_bound(
         await eventually(other, lambda: descriptors(daemon) <= opened)
 
 
-async def test_a_large_message_that_may_be_comes_through(daemon: Daemon) -> None:
+async def test_a_message_at_the_limit_is_accepted(daemon: Daemon) -> None:
     text = "ü" * 3 * MIB
     async with daemon.client() as client:
         await say(client, text)
@@ -195,7 +195,7 @@ PLAIN = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
         pytest.param(b'{"jsonrpc":"2.0","id":1,"method":"_info"}\n', b"", id="JSON-RPC"),
     ],
 )
-async def test_nonsense_on_the_port_is_refused_and_is_no_error_of_ours(
+async def test_invalid_data_on_the_port_is_refused_without_an_error_in_the_log(
     daemon: Daemon, said: bytes, answered: bytes
 ) -> None:
     errors = Path(daemon.paths.log).read_text().count('"level": "error"')

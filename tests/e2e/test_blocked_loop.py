@@ -18,7 +18,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def reports(daemon: Daemon) -> list[str]:
-    """Return what the log has about a blocked event loop."""
+    """Return the log entries about a blocked event loop."""
     lines = Path(daemon.paths.log).read_text().splitlines()
     messages = [str(json.loads(line)["message"]) for line in lines]
     return [message for message in messages if "blocked the event loop" in message]

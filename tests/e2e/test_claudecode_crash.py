@@ -19,14 +19,14 @@ from tests.plugins.claudecode.chat_support import (
     think,
 )
 from tests.plugins.claudecode.daemon_support import Caller, daemon_and_caller
-from tests.support import PATIENCE_SECONDS, Daemon, hubd
+from tests.support import PATIENCE_SECONDS, Daemon, few, hubd
 
 # A chat that waits to be killed has about so many events.
 MOST_EVENTS = 22
 
 
 async def read_and_kill(daemon: Daemon, caller: Caller, stream_id: str, reads: int) -> list[Event]:
-    """Read one event after the other; kill the daemon after so many. What was read."""
+    """Read event by event, kill the daemon after so many, and return the events."""
     seen: list[Event] = []
     while len(seen) < reads:
         asked = {"stream_id": stream_id, "from_seq": len(seen), "limit": 1, "wait_ms": 300}
@@ -39,7 +39,7 @@ async def read_and_kill(daemon: Daemon, caller: Caller, stream_id: str, reads: i
 
 
 async def left_of(stream_id: str) -> set[int]:
-    """The processes that bear the mark of a chat and stay; what is about to end may do so."""
+    """Return the processes with the mark of a chat that do not end by themselves."""
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_SECONDS):
             while _marked(stream_id):
@@ -106,7 +106,7 @@ async def test_a_chat_survives_the_kill_of_the_hub_as_far_as_it_was_read(
         assert checked.returncode == 0, f"{checked.stdout} with seed {seed}"
 
 
-async def test_a_chat_that_waited_runs_after_the_kill_of_the_hub(
+async def test_a_queued_chat_runs_after_a_kill_of_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with daemon_and_caller(tmp_path, "offline", monkeypatch) as (daemon, caller, _):
@@ -124,10 +124,11 @@ async def test_a_chat_that_waited_runs_after_the_kill_of_the_hub(
         assert await left_of(first) == set()
 
 
+@pytest.mark.parametrize("engine", few(["offline", "claude"], 1))
 async def test_a_hub_that_is_asked_to_stop_interrupts_the_chat_and_leaves_no_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName
 ) -> None:
-    async with daemon_and_caller(tmp_path, "claude", monkeypatch) as (daemon, caller, _):
+    async with daemon_and_caller(tmp_path, engine, monkeypatch) as (daemon, caller, _):
         stream = await caller.begin(say("a"), run("tail -f /dev/null"))
         seq = 0
         kinds: list[str] = []

@@ -20,7 +20,7 @@ from tests.support import PATIENCE_SECONDS, Daemon, hubd
 async def on_a_faulty_disk(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[Faults, Daemon, Caller]]:
-    """A daemon whose disk fails when the test wants it to."""
+    """A daemon with a disk that fails when the test wants it to."""
     faults = Faults(directory, directory / "home")
     made = daemon_and_caller(directory, "offline", monkeypatch, **faults.variables)
     async with made as (daemon, caller, _):
@@ -51,7 +51,7 @@ async def status_of(caller: Caller, stream_id: str) -> str:
 
 
 async def refusal_of_delete(caller: Caller) -> Event:
-    """The error of `delete`, once the hub has noticed that the disk fails."""
+    """Return the error of `delete` when the hub has noticed that the disk fails."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             items = await caller.items("delete", name="s")
@@ -71,7 +71,7 @@ async def test_a_chat_that_ends_on_a_full_disk_is_complete_once_there_is_space(
             with full_disk(daemon, mounted=mounted):
                 gate.open()
                 refusal = await refusal_of_delete(caller)
-                assert "end is not written yet" in refusal["message"]
+                assert "refuses the end of the chat" in refusal["message"]
                 # Readers see it as running, and nothing of what follows.
                 assert await status_of(caller, stream) == "running"
             events = [record["event"] for record in await caller.records(stream)]

@@ -1,4 +1,4 @@
-"""Cones in a real daemon: what survives its death, and whose environment counts."""
+"""Cones in a real daemon: conversations survive a kill, and each caller has its environment."""
 
 import asyncio
 import json
@@ -6,14 +6,14 @@ from pathlib import Path
 
 from tests.fakes.completions_api import FakeCompletionsApi
 from tests.support import Daemon
-from tests.synapse.support import synapse
+from tests.synapse.support import synapse_process as synapse
 
 
 def lines(output: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in output.splitlines()]
 
 
-async def test_what_was_said_survives_a_kill_and_the_conversation_goes_on(home: Path) -> None:
+async def test_a_conversation_survives_a_kill_and_continues(home: Path) -> None:
     with Daemon(home) as daemon:
         async with daemon.client() as client:
             await client.call("cone.create", {"name": "c", "system_prompt": "Be brief."})
@@ -34,7 +34,7 @@ async def test_what_was_said_survives_a_kill_and_the_conversation_goes_on(home: 
             assert third[-2]["content"]["type"] == "chat_complete"
 
 
-async def test_the_callers_environment_says_where_the_model_is(home: Path) -> None:
+async def test_the_callers_environment_sets_the_address_of_the_model(home: Path) -> None:
     with Daemon(home, "--log-level", "debug") as daemon:
         async with FakeCompletionsApi() as api:
 
@@ -55,7 +55,7 @@ async def test_the_callers_environment_says_where_the_model_is(home: Path) -> No
             behind = {"OPENAI_BASE_URL": api.base_url.replace("://", "://me:my-password@")}
             status, events, _ = await asyncio.to_thread(run, *chat, **behind)
             assert status == 0
-            # The key was that caller's, and is nobody else's.
+            # Only the other caller had sent a key.
             status, events, said = await asyncio.to_thread(run, *chat, **nowhere)
             assert (status, events) == (5, [])
             assert "OPENAI_API_KEY" in said

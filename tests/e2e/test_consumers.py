@@ -1,4 +1,4 @@
-"""A consumer's position moves only for pages that were sent, whoever dies."""
+"""A consumer's position moves only for pages that were sent, also after a crash."""
 
 import asyncio
 import json
@@ -65,13 +65,13 @@ def seqs(page: Json) -> list[int]:
 
 
 def request(stream_id: str, **params: Any) -> bytes:
-    """A poll as a line of the Unix socket."""
+    """Return a poll as a line for the Unix socket."""
     return jsonrpc.request(1, "claudecode.poll", {"stream_id": stream_id, **params}) + b"\n"
 
 
 @contextmanager
 def suspended(daemon: Daemon) -> Iterator[None]:
-    """The daemon runs only after the block, and then sees all that happened in it at once."""
+    """Suspend the daemon inside the block. After it, all input has arrived at once."""
     assert daemon.process is not None
     os.kill(daemon.process.pid, signal.SIGSTOP)
     try:
@@ -132,7 +132,7 @@ async def test_a_page_that_the_kernel_has_not_taken_does_not_move_the_consumer(
     assert await positions(daemon, stream_id) == {"slow": page["total_events"]}
 
 
-async def test_a_slow_client_moves_its_consumer_when_it_has_got_the_page(
+async def test_a_slow_client_moves_its_consumer_when_the_page_has_arrived(
     shared: tuple[Daemon, str], tmp_path: Path
 ) -> None:
     daemon, _ = shared

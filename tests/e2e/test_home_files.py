@@ -53,7 +53,7 @@ def write(home: Path, text: str) -> int:
 
 
 def end_of(daemon: Daemon) -> int:
-    """The exit status of a daemon that ends by itself."""
+    """Wait for a daemon that ends by itself and return its exit status."""
     assert daemon.process is not None
     return daemon.process.wait(PATIENCE_SECONDS)
 
@@ -102,9 +102,7 @@ def test_stop_finds_a_daemon_that_has_neither_record_nor_socket_nor_lock_file(ho
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_a_daemon_stops_when_its_database_is_another_and_acknowledges_nothing_more(
-    home: Path, how: str
-) -> None:
+def test_a_daemon_stops_when_its_database_is_removed_or_replaced(home: Path, how: str) -> None:
     with Daemon(home, *TROUBLE) as daemon:
         write(home, "kept")
         database = home / "hub.db"
@@ -113,7 +111,7 @@ def test_a_daemon_stops_when_its_database_is_another_and_acknowledges_nothing_mo
             database.write_bytes(b"")
         assert events_of(home, "trouble.write", text="lost") == []
         assert end_of(daemon) == UNAVAILABLE
-        assert f"{database} {LOST}: the daemon stops" in hubd("logs", home=home).stdout
+        assert f"{database} {LOST}; the daemon stops" in hubd("logs", home=home).stdout
         # Its log would damage a database that is restored to this path.
         assert not (home / "hub.db-wal").exists()
         assert not (home / "hub.sock").exists()
@@ -235,10 +233,10 @@ def test_at_the_limit_of_open_files_the_log_gets_one_line_and_later_clients_are_
             client = socket.socket(socket.AF_UNIX)
             client.connect(daemon.paths.socket)
             clients.append(client)
-        wait_for_log(daemon, "new connections have to wait")
+        wait_for_log(daemon, "new connections wait")
         for client in clients:
             client.close()
         assert events_of(home, "echo.ping")
         log = Path(daemon.paths.log).read_text()
-        assert log.count("new connections have to wait") == 1
+        assert log.count("new connections wait") == 1
         assert "Traceback" not in log

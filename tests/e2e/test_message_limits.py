@@ -18,7 +18,7 @@ from hubd.wire import jsonrpc
 from hubd.wire.limits import MIB
 from hubd.wire.paths import Paths
 from tests.support import PATIENCE_SECONDS, Daemon, hubd
-from tests.synapse.support import synapse
+from tests.synapse.support import synapse_process as synapse
 
 DEEP = b"[" * 250 + b"]" * 250
 OVER = [
@@ -154,7 +154,7 @@ def test_synapse_shows_why_a_message_is_refused(daemon: Daemon, tmp_path: Path) 
         assert "message too large: it has more than 1,048,576 bytes" in result.stderr
 
 
-def test_the_limit_is_the_option_or_the_configuration_or_the_default(tmp_path: Path) -> None:
+def test_the_limit_comes_from_option_configuration_or_default(tmp_path: Path) -> None:
     paths = Paths(str(tmp_path))
     assert _max_message_bytes(Settings(paths), {}) == 8 * MIB
     assert _max_message_bytes(Settings(paths), {"hub": {"max_message_mib": 3}}) == 3 * MIB

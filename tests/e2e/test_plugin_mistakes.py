@@ -1,4 +1,4 @@
-"""What the author of a plugin sees of a mistake, in a daemon without a terminal."""
+"""Mistakes of a plugin's author are reported, also by a daemon without a terminal."""
 
 import json
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hubd.daemon import client as local
+from hubd.wire import client as wire_client
 from hubd.wire.paths import Paths
 from tests.support import PATIENCE_SECONDS, hubd
-from tests.synapse.support import synapse
+from tests.synapse.support import synapse_process as synapse
 
 HERE = "tests.mistaken_plugins"
 # Those that do not work, and the reason.
@@ -39,11 +39,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def call(home: Path, method: str, **params: Any) -> list[dict[str, Any]]:
     socket = Paths(str(home)).socket
-    return list(local.call(socket, method, params, timeout_seconds=PATIENCE_SECONDS))
+    return list(wire_client.call(socket, method, params, timeout_seconds=PATIENCE_SECONDS))
 
 
 def failure(home: Path, method: str, **params: Any) -> str:
-    """The message of the error that a call ends with."""
+    """Return the message of the error that ends a call."""
     [message] = [
         item["message"] for item in call(home, method, **params) if item["type"] == "error"
     ]
@@ -51,7 +51,7 @@ def failure(home: Path, method: str, **params: Any) -> str:
 
 
 def guidance(home: Path, method: str, **params: Any) -> str:
-    """The suggestion of a call that fails."""
+    """Return the suggestion of a call that fails."""
     [item] = [item for item in call(home, method, **params) if item["type"] == "guidance"]
     return str(item["suggestion"])
 
@@ -60,7 +60,7 @@ def log_of(home: Path) -> str:
     return (home / "hubd.log").read_text()
 
 
-def test_a_question_that_is_not_awaited_is_not_a_yes(home: Path) -> None:
+def test_a_question_that_is_not_awaited_fails_the_call(home: Path) -> None:
     assert failure(home, "forgetful.confirm") == (
         "TypeError: confirm(…) was used without `await`; write `await` before it"
     )
@@ -138,7 +138,7 @@ def test_a_missing_namespace_is_explained_by_the_plugin_that_failed(home: Path) 
     assert guidance(home, "unstarted.list") == known
     assert guidance(home, "lost.list").startswith(lost)
     assert guidance(home, "plexus.resolve_handle", handle="unstarted@1.0.0::x:1") == known
-    # The namespace of a plugin whose background work ended is still there.
+    # A plugin keeps its namespace when its background work has ended.
     assert [item["type"] for item in call(home, "dies.hash")] == ["data", "done"]
 
 

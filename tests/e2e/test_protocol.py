@@ -33,7 +33,7 @@ Item = dict[str, Any]
 
 
 class Client:
-    """Sends requests; sorts what comes back by id and by subscription."""
+    """Sends requests; sorts the answers by id and by subscription."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Client:
         return await self.ended(await self.start(method, **params))
 
     async def events(self, method: str, /, **params: Any) -> list[Item]:
-        """The events of a call that must go well."""
+        """Return the events of a call that must succeed."""
         items = await self.call(method, **params)
         assert {item["type"] for item in items} <= {"data", "progress", "done"}, items
         return [item["content"] for item in items if item["type"] == "data"]
@@ -143,7 +143,7 @@ def kinds(items: list[Item]) -> list[str]:
     return [item["type"] for item in items]
 
 
-async def test_info_is_one_item(client: Client) -> None:
+async def test_info_returns_one_item(client: Client) -> None:
     for items in (await client.direct("_info"), await client.call("_info")):
         assert kinds(items) == ["data", "done"]
         content = items[0]["content"]
@@ -182,7 +182,7 @@ async def test_one_method_is_described_alone_from_every_level(client: Client) ->
 
 
 @pytest.mark.parametrize("path", ["solar.earth.luna.info", "solar.info", "plexus.solar.mars.info"])
-async def test_a_path_walks_the_tree_called_or_used_directly(client: Client, path: str) -> None:
+async def test_a_path_can_be_called_through_the_hub_or_directly(client: Client, path: str) -> None:
     [called] = await client.events(path)
     assert called == (await client.direct(path))[0]["content"]
     assert called["name"] == {"luna": "Luna", "solar": "Sun", "mars": "Mars"}[path.split(".")[-2]]
@@ -229,7 +229,7 @@ async def test_a_dropped_connection_runs_the_finally_of_its_calls(
             await client.events("echo.ping")
 
 
-async def test_every_item_says_where_it_comes_from(client: Client) -> None:
+async def test_every_item_has_its_provenance(client: Client) -> None:
     asking = await client.start("trouble.ask_confirm")
     await client.answer(await client.item(asking), {"type": "cancelled"})
     cases = {
@@ -298,7 +298,7 @@ async def test_a_failed_call_is_guidance_error_and_done(
         assert error["recoverable"] is False
 
 
-async def test_malformed_json_rpc_is_an_error_and_the_connection_goes_on(client: Client) -> None:
+async def test_malformed_json_rpc_is_an_error_and_the_connection_stays(client: Client) -> None:
     await client.send(b"nonsense")
     assert (await client.reply(None))["error"]["code"] == -32700
     await client.send(b'{"jsonrpc":"2.0","id":77,"method":7}')
@@ -317,7 +317,7 @@ async def test_malformed_json_rpc_is_an_error_and_the_connection_goes_on(client:
         ("ask_undeclared", "internal", []),
     ],
 )
-async def test_a_plugin_that_misbehaves_harms_nobody_else(
+async def test_a_failing_plugin_does_not_affect_the_others(
     client: Client, daemon: Daemon, tmp_path: Path, method: str, code: str, before: list[str]
 ) -> None:
     async with connect(daemon) as bystander:
@@ -451,7 +451,7 @@ async def test_a_name_changes_the_root_and_nothing_else(named: Daemon, daemon: D
             assert (await client.direct("plexus.hash"))[1]["code"] == "activation_not_found"
 
 
-async def test_guidance_calls_the_hub_by_no_other_name(named: Daemon) -> None:
+async def test_guidance_uses_the_name_of_the_hub(named: Daemon) -> None:
     async with connect(named) as client:
         for method in ("zzz.qqq", "solar.zzz.qqq", "echo.zzz", "hub.zzz", "plexus.zzz"):
             guidance, error, _ = await client.direct(method)

@@ -1,4 +1,4 @@
-"""Who gets in over real TCP, who can read the files, and what never shows up in the log."""
+"""Authentication over real TCP, modes of files, and secrets that are never logged."""
 
 import os
 import socket
@@ -24,7 +24,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     home = tmp_path_factory.mktemp("locked") / "home"
     options = ("--allow-origin", PAGE, "--plugin", "tests.plugins_for_tests:Trouble")
     running = Daemon(home, *options, "--log-level", "debug")
-    # Whatever is private nevertheless is so on purpose.
+    # So files are private only if the daemon makes them so.
     before = os.umask(0)
     try:
         running.start()
@@ -120,7 +120,7 @@ def log(daemon: Daemon) -> str:
     return Path(daemon.paths.log).read_text()
 
 
-def test_every_file_is_private_whatever_the_umask(daemon: Daemon) -> None:
+def test_every_file_is_private_with_any_umask(daemon: Daemon) -> None:
     events_of(daemon.home, "trouble.write", text="something")
     found = {path.name: path.stat().st_mode for path in daemon.home.iterdir()}
     assert {"hub.sock", "token", "hub.db", "hub.db-wal", "hubd.log", "hubd.json"} <= found.keys()
@@ -157,7 +157,7 @@ def test_the_log_stays_private_when_it_is_rotated(tmp_path: Path) -> None:
 
 
 @needs_proc
-def test_it_listens_on_the_loopback_address_only(daemon: Daemon, unlocked: Daemon) -> None:
+def test_the_daemon_listens_on_the_loopback_address_only(daemon: Daemon, unlocked: Daemon) -> None:
     for running in (daemon, unlocked):
         process = PROC / str(running.record["pid"])
         links = [path.readlink().name for path in (process / "fd").iterdir()]
@@ -174,7 +174,7 @@ def test_it_listens_on_the_loopback_address_only(daemon: Daemon, unlocked: Daemo
 
 
 @needs_proc
-def test_the_token_is_nowhere_but_in_its_file(daemon: Daemon) -> None:
+def test_the_token_is_only_in_its_file(daemon: Daemon) -> None:
     token = daemon.token
     assert knock(daemon, f"Authorization: Bearer {token}") == 101
     assert knock(daemon, f"Origin: {PAGE}", path=f"/?token={token}") == 101

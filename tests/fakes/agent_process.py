@@ -1,4 +1,4 @@
-"""An agent program as a child of a test: `claude` or the offline one, in an environment of its own.
+"""An agent program as a child of a test: `claude` or the offline agent, in a new environment.
 
 Nothing of this machine's settings reaches it, it can talk to 127.0.0.1 only, and neither it nor
 anything it started survives the test.
@@ -31,20 +31,20 @@ STREAM_FLAGS: Final = (
 )
 DIALOGUE_FLAGS: Final = (*STREAM_FLAGS, "--input-format", "stream-json")
 
-# Port 9 is `discard`: nobody listens there, so every connection is refused.
+# Port 9 is `discard`. Without a listener, every connection is refused.
 NOWHERE: Final = "http://127.0.0.1:9"
 
 Line = dict[str, Any]
 
 
 def claude_program() -> str:
-    """The real program that the development dependencies bring along."""
+    """Return the path of the real program, which a development dependency contains."""
     prefix = Path(sys.prefix, "lib", f"python3.{sys.version_info.minor}", "site-packages")
     return str(prefix / "claude_agent_sdk" / "_bundled" / "claude")
 
 
 def agent_environment(directory: Path, api_url: str = NOWHERE) -> dict[str, str]:
-    """A clean environment below `directory`, built from nothing."""
+    """Return a new environment with all directories below `directory`."""
     for name in ("home", "config", "tmp"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     return {
@@ -59,50 +59,50 @@ def agent_environment(directory: Path, api_url: str = NOWHERE) -> dict[str, str]
         "DISABLE_TELEMETRY": "1",
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_ERROR_REPORTING": "1",
-        # Compiling code that runs once is a quarter of what a start of `claude` costs.
+        # Compiling code that runs once takes a quarter of the start of `claude`.
         "BUN_JSC_useJIT": "0",
     }
 
 
 @dataclass
 class AgentProcess:
-    """A running agent; `lines` is all it has said so far."""
+    """A running agent; `lines` is its output so far."""
 
     process: asyncio.subprocess.Process
-    # What was run, so that a test of several programs can tell them apart.
+    # The file name of the program. Tests run several.
     program: str
     lines: list[Line] = field(default_factory=list)
-    # What came that was not JSON.
+    # The lines that were not JSON.
     noise: list[str] = field(default_factory=list)
     stderr: str = ""
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self.process.pid
 
     def of_type(self, kind: str, subtype: str | None = None) -> list[Line]:
-        """The lines of a type, and of a subtype if one is given."""
+        """Return the lines of a type, and of a subtype if one is given."""
         lines = [line for line in self.lines if line["type"] == kind]
         return [line for line in lines if subtype is None or line.get("subtype") == subtype]
 
     def blocks(self, kind: str) -> list[Line]:
-        """The content blocks of all `assistant` or all `user` lines."""
+        """Return the content blocks of all `assistant` or all `user` lines."""
         return [block for line in self.of_type(kind) for block in line["message"]["content"]]
 
     async def send(self, line: Line) -> None:
-        """One line on its standard input."""
+        """Write one line to its standard input."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(line).encode() + b"\n")
         await self.process.stdin.drain()
 
     async def say(self, text: str, **more: Any) -> None:
-        """One message of the user."""
+        """Send one message of the user."""
         content = [{"type": "text", "text": text}]
         await self.send({"type": "user", "message": {"role": "user", "content": content}, **more})
 
     async def interrupt(self, request_id: str = "r-int") -> None:
-        """Ask it to end the turn that runs."""
+        """Ask it to end the current turn."""
         request = {"subtype": "interrupt"}
         await self.send({"type": "control_request", "request_id": request_id, "request": request})
 
@@ -112,7 +112,7 @@ class AgentProcess:
         await self.send({"type": "control_response", "response": inner})
 
     async def until(self, wanted: Callable[[Line], bool]) -> Line:
-        """Read on until a line fits; it is an error if the output ends before."""
+        """Read until a line fits. It is an error if the output ends first."""
         assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE_SECONDS):
             while raw := await self.process.stdout.readline():
@@ -122,7 +122,7 @@ class AgentProcess:
         raise AssertionError(f"the output ended: {self.lines[-3:]} {await self._errors()}")
 
     async def turn(self) -> list[Line]:
-        """Read on until a result; returns the lines of this turn."""
+        """Read until a result and return the lines of this turn."""
         start = len(self.lines)
         await self.until(lambda line: line.get("type") == "result")
         return self.lines[start:]
@@ -182,7 +182,7 @@ async def agent(
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()
-        # A killed agent leaves its tools behind, in process groups of their own.
+        # A killed agent leaves its tools behind, each in another process group.
         for pid in processes_of(environment):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -191,7 +191,7 @@ async def agent(
 
 
 class Program:
-    """An agent program with a home and a directory of its own, to be run as often as needed."""
+    """An agent program with its own home and working directory. It can be run many times."""
 
     def __init__(self, directory: Path, *command: str, api_url: str = NOWHERE, **more: str) -> None:
         self._command = command
@@ -215,11 +215,11 @@ class Program:
 
     @property
     def processes(self) -> set[int]:
-        """What lives of all that it started."""
+        """The living processes that it has started."""
         return processes_of(self.environment)
 
     async def survivors(self) -> set[int]:
-        """What stays alive of all that it started; what is about to end may do so first."""
+        """Return the processes that it has started and that do not end by themselves."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await asyncio.gather(*(_ends(pid) for pid in self.processes))
@@ -227,7 +227,7 @@ class Program:
 
 
 async def _ends(pid: int) -> None:
-    """Wait for the end of a process that is nobody's child here."""
+    """Wait for the end of a process that is not our child."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -243,7 +243,7 @@ async def _ends(pid: int) -> None:
 
 
 def processes_of(environment: Mapping[str, str]) -> set[int]:
-    """The living processes that were started with this HOME, however they are related."""
+    """Return the living processes that were started with this HOME."""
     mark = f"HOME={environment['HOME']}".encode()
     found = set()
     for entry in Path("/proc").iterdir():

@@ -1,4 +1,4 @@
-"""A server on 127.0.0.1 that speaks OpenAI's chat completions; what it answers is in the prompt.
+"""A server on 127.0.0.1 with OpenAI's chat completions API. The prompt holds its answers.
 
 The directives are those of tests/fakes/script.py. Like a server of one's own it wants no key.
 """
@@ -15,7 +15,7 @@ MODELS: Final = ("tiny-1b", "org/large")
 
 
 class FakeCompletionsApi(HttpServer):
-    """The server, as an async context manager; `base_url` is what OPENAI_BASE_URL has to be."""
+    """The server, as an async context manager; `base_url` is the value for OPENAI_BASE_URL."""
 
     def __init__(self) -> None:
         super().__init__()

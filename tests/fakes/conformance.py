@@ -1,4 +1,4 @@
-"""What the official conformance suite demands of a server, under the names it demands.
+"""The tools, resources and prompts that the official conformance suite requires.
 
 A plugin for tests only: all of it goes through the one registration point for what no method
 describes. Functions that answer a tool are called as their tool, those for prompts as theirs.
@@ -53,13 +53,13 @@ from mcp_types import (
     Tool,
 )
 
-from hubd.activation import Activation
+from hubd.activation import Activation, McpRegistry
 from hubd.mcp.registry import CallTool, Ctx, GetPrompt, Registry
 
 ToolAnswer = CallToolResult | InputRequiredResult
 R = TypeVar("R", bound=InputResponse)
 
-# What the suite looks for in the list, word by word.
+# The exact texts that the suite looks for in the list.
 SCHEMA_2020_12: Final[dict[str, Any]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
@@ -91,8 +91,9 @@ _PROMPTS: Final[list[tuple[Prompt, GetPrompt]]] = []
 class Fixtures(Activation, namespace="conformance", version="1.0.0"):
     """Tools, resources and prompts for the conformance suite of MCP."""
 
-    def extend_mcp(self, registry: Registry) -> None:
+    def extend_mcp(self, registry: McpRegistry) -> None:
         """Publish everything the suite asks for."""
+        assert isinstance(registry, Registry)
         for tool, call in _TOOLS:
             registry.add_tool(tool, call)
         for prompt, get in _PROMPTS:
@@ -144,7 +145,7 @@ def _describe(name: str, description: str, schema: Mapping[str, Any]) -> Tool:
 
 
 def _tool(description: str, **schema: Any) -> Callable[[CallTool], CallTool]:
-    """Publish a function as a tool. `schema` is what else its schema has."""
+    """Publish a function as a tool. `schema` is added to its schema."""
 
     def publish(call: CallTool) -> CallTool:
         _TOOLS.append((_describe(_name(call), description, schema), call))
@@ -154,7 +155,7 @@ def _tool(description: str, **schema: Any) -> Callable[[CallTool], CallTool]:
 
 
 def _prompt(description: str, *arguments: str) -> Callable[[GetPrompt], GetPrompt]:
-    """Publish a function as a prompt whose arguments must all be given."""
+    """Publish a function as a prompt. All of its arguments are required."""
 
     def publish(get: GetPrompt) -> GetPrompt:
         expected = [PromptArgument(name=name, required=True) for name in arguments]
@@ -252,7 +253,7 @@ async def test_logging_tool(ctx: Ctx, params: CallToolRequestParams) -> CallTool
 
 @_tool("Close the stream of the answer, for the client to come back for it")
 async def test_reconnection(ctx: Ctx, params: CallToolRequestParams) -> CallToolResult:
-    # Only where the server keeps what it sent.
+    # Only on a server that keeps sent events.
     if ctx.close_sse_stream is not None:
         await ctx.close_sse_stream()
     return _text("the end")
@@ -509,7 +510,7 @@ async def _set_level(ctx: Ctx, params: SetLevelRequestParams) -> EmptyResult:
     return EmptyResult()
 
 
-# What the above are made of
+# Helpers of the above
 
 
 def _text(text: str) -> CallToolResult:
@@ -534,7 +535,7 @@ def _image() -> ImageContent:
 
 async def _log(ctx: Ctx, line: str) -> None:
     with warnings.catch_warnings():
-        # The suite asks for what the protocol has come to advise against.
+        # The suite tests a feature that the protocol has deprecated.
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         sending = ctx.session.send_log_message("info", line, related_request_id=ctx.request_id)
     await sending

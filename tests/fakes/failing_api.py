@@ -1,4 +1,4 @@
-"""A Messages API that answers until an agent reports what its tools gave, and then fails."""
+"""A Messages API that fails when an agent sends the results of its tools."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class ApiFailingAfterTools(FakeMessagesApi):
 
 
 def _reports_results(messages: list[dict[str, Any]]) -> bool:
-    """Whether the last that was said is what tools gave."""
+    """Return whether the last message holds results of tools."""
     said = [message for message in messages if message["role"] in ("user", "assistant")]
     if not said or isinstance(said[-1]["content"], str):
         return False

@@ -57,7 +57,7 @@ class Reply:
         await self._chunk(f"event: {name}\ndata: {json.dumps(data)}\n\n")
 
     async def data(self, text: str) -> None:
-        """Send an event that has no name and is no JSON."""
+        """Send an event without a name; its data need not be JSON."""
         await self._chunk(f"data: {text}\n\n")
 
     async def end_stream(self) -> None:
@@ -77,7 +77,7 @@ class Reply:
 
 
 class HttpServer:
-    """The server, as an async context manager; a fake says in `answer` what it does."""
+    """The server, as an async context manager. A fake implements `answer`."""
 
     def __init__(self) -> None:
         # One task per open connection.
@@ -115,7 +115,7 @@ class HttpServer:
             while (request := await _read_request(reader, ahead)) is not None:
                 ahead = await self._answer_until_gone(request, reader, Reply(writer))
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client left, which is what an interrupt looks like from here
+            pass  # the client closed the connection, as after an interrupt
         except asyncio.CancelledError:
             writer.transport.abort()  # the test is over; asyncio's own callback wants no exception
         finally:
@@ -127,7 +127,7 @@ class HttpServer:
     async def _answer_until_gone(
         self, request: HttpRequest, reader: asyncio.StreamReader, reply: Reply
     ) -> bytes:
-        """Answer, unless the client closes meanwhile; returns what was read of its next request."""
+        """Answer, unless the client closes; return the bytes that were read of its next request."""
         answering = asyncio.ensure_future(self.answer(request, reply))
         # A client that waits for an answer sends nothing, so this ends when it closes.
         listening = asyncio.ensure_future(reader.read(1))

@@ -1,11 +1,11 @@
-"""What two agents' outputs have in common: the order of their lines, and the keys in them."""
+"""Compare the outputs of two agents: the order of their lines, and the keys in them."""
 
 from collections import defaultdict
 from typing import Any
 
 Line = dict[str, Any]
 
-# What a tool says while its message may still be open: claude does both at the same time.
+# Lines of a tool. Its message may still be open, because claude does both at once.
 _BESIDE_THE_MESSAGE = (
     "user:tool_result",
     "control_request",
@@ -16,10 +16,10 @@ _BESIDE_THE_MESSAGE = (
 
 
 def shape(lines: list[Line]) -> list[str]:
-    """The kinds of the lines in order, without what depends on timing and on sizes.
+    """Return the kinds of the lines in order, independent of timing and sizes.
 
-    Deltas of one kind in a row count as one, the estimates between them are left out, and what a
-    tool says is put after the end of the message that called it.
+    Deltas of one kind in a row count as one, the estimates between them are left out, and lines of
+    a tool come after the end of the message that called it.
     """
     kinds: list[str] = []
     later: list[str] = []
@@ -41,7 +41,7 @@ def shape(lines: list[Line]) -> list[str]:
 
 
 def tag(line: Line) -> str:
-    """The kind of one line: its types, down to those of its blocks."""
+    """Return the kind of one line: its types, down to those of its blocks."""
     kind = str(line["type"])
     if kind == "stream_event":
         event = line["event"]
@@ -58,7 +58,7 @@ def tag(line: Line) -> str:
 
 
 def keys(lines: list[Line]) -> dict[str, set[str]]:
-    """Every key that lines of a kind have, as a path of keys; what lists hold has its own path."""
+    """Every key that lines of a kind have, as a path of keys. Items of lists have a path too."""
     found: dict[str, set[str]] = defaultdict(set)
     for line in lines:
         found[tag(line)] |= _paths(line, "")

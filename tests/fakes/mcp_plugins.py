@@ -1,4 +1,4 @@
-"""A plugin for what MCP clients may meet and no built-in plugin does."""
+"""A plugin with features for MCP clients that no built-in plugin has."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A Messages API on 127.0.0.1 for the real `claude` program; what it answers is in the prompt.
+"""A Messages API on 127.0.0.1 for the real `claude` program. The prompt holds its answers.
 
 What a prompt asks for is read by tests/fakes/script.py; this file only delivers it.
 """
@@ -30,7 +30,7 @@ ERROR_TYPES: Final = {
 
 
 class FakeMessagesApi(HttpServer):
-    """The server, as an async context manager; `url` is what ANTHROPIC_BASE_URL has to be."""
+    """The server, as an async context manager; `url` is the value for ANTHROPIC_BASE_URL."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A client on the SDK's first major version: makes the seed's tree, draws it, prints what it saw.
+"""A client on the SDK's first major version: creates a tree, draws it, prints the results.
 
 Runs in an environment of its own, with another `mcp` than everything else here; what it takes
 from it is therefore imported by name, and has no types.

@@ -58,7 +58,7 @@ class PermitServer(HttpServer):
             tools = {"capabilities": {"tools": {}}, "serverInfo": about}
             result: dict[str, Any] = {"protocolVersion": PROTOCOL, **tools}
         elif request.headers.get("mcp-session-id") != "permits":
-            # Also what makes claude fall back from the newer protocol, which has no sessions.
+            # It also makes claude fall back from the newer protocol, which has no sessions.
             await reply.send(400, {"error": "no session"})
             return
         elif method == "tools/list":

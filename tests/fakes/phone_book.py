@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An MCP server on its standard pipes with one tool, which looks up what it was started with.
+"""An MCP server on its standard pipes. Its one tool looks up entries of its environment.
 
 Standard library only, so that it starts fast: it is run with -I -S.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 TOOL: Final = "look_up"
 PROTOCOL: Final = "2025-11-25"
-# Its entries, one JSON object; whoever configures the server puts them into its environment.
+# The environment variable with the entries, one JSON object.
 ENTRIES: Final = "PHONE_BOOK"
 
 
@@ -22,7 +22,7 @@ def config(**entries: str) -> dict[str, Any]:
 
 
 def result_of(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-    """What a request gives; None if there is no such method."""
+    """Return the result of a request, or None if the method is unknown."""
     if method == "initialize":
         server = {"name": "phone book", "version": "1"}
         return {"protocolVersion": PROTOCOL, "capabilities": {"tools": {}}, "serverInfo": server}
@@ -47,7 +47,7 @@ def main() -> None:
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
         result = result_of(request["method"], request.get("params") or {})
         if result is None:
-            # Also what makes claude fall back from the newer protocol.
+            # It also makes claude fall back from the newer protocol.
             answer["error"] = {"code": -32601, "message": f"no such method: {request['method']}"}
         else:
             answer["result"] = result

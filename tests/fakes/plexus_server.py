@@ -1,4 +1,4 @@
-"""A Plexus server of somebody else's: WebSocket, and only what the protocol requires.
+"""A Plexus server that is not hubd: a WebSocket, and only the required parts of the protocol.
 
 It offers `_info`, `{root}.call` and `{root}.schema`, answers every other method with a JSON-RPC
 error, and leaves out every field that a server may leave out.

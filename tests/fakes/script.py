@@ -1,4 +1,4 @@
-"""What the fake Messages API says to a conversation: directives in the prompt, read without I/O.
+"""The answers of the fake Messages API: directives in the prompt, parsed without I/O.
 
     SAY[text]            a text block
     THINK[text]          a thinking block with a signature
@@ -24,7 +24,7 @@ SIGNATURE: Final = "ZmFrZSBzaWduYXR1cmU="
 
 _DIRECTIVE: Final = re.compile(r"\b(SAY|THINK|RUN_BASH|TOOLS|STATUS|CUT|SLOW|HANG)\[")
 
-# What claude itself puts into user messages beside the prompt.
+# Texts that claude adds to user messages.
 _NOT_A_PROMPT: Final = ("<system-reminder>", "[Request interrupted")
 
 
@@ -95,7 +95,7 @@ class Answer:
 
 
 def answer_to(messages: list[dict[str, Any]]) -> Answer:
-    """What to say after these messages: the script of the last prompt, from where it stands."""
+    """Return the next answer: the rest of the script in the last prompt."""
     position, prompt = _last_prompt(messages)
     later = messages[position + 1 :]
     step = sum(message["role"] == "assistant" for message in later)
@@ -151,7 +151,7 @@ def _last_prompt(messages: list[dict[str, Any]]) -> tuple[int, str]:
         message = messages[position]
         if message["role"] != "user":
             continue
-        # What a person says comes after the results that claude has to report.
+        # The user's text comes after the results that claude reports.
         for block in reversed(_content(message)):
             if block["type"] == "tool_result":
                 break

@@ -26,7 +26,7 @@ INITIALIZE: Final[Message] = {
 }
 INITIALIZED: Final[Message] = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
-# What the daemons behind it have.
+# The plugins of the daemon behind the bridge.
 PLUGINS: Final = (
     "--plugin",
     "tests.fakes.mcp_plugins:Porter",
@@ -51,7 +51,7 @@ def lines(*messages: Message) -> bytes:
 
 
 def read(output: bytes) -> dict[Any, Message]:
-    """What came on stdout, by id; it must be JSON, line by line, to the last byte."""
+    """Return the messages on stdout by id; each line must be JSON."""
     assert output.endswith(b"\n") or not output
     messages = [json.loads(line) for line in output.splitlines()]
     assert all(message["jsonrpc"] == "2.0" for message in messages)
@@ -80,7 +80,7 @@ class Bridge:
         await self.process.stdin.drain()
 
     async def receive(self) -> Message:
-        """The next message that is no notification."""
+        """Return the next message that is not a notification."""
         assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE_SECONDS):
             while line := await self.process.stdout.readline():
@@ -107,7 +107,7 @@ class Bridge:
         self.process.stdin.close()
 
     async def rest(self) -> bytes:
-        """What it still writes until it ends."""
+        """Return the rest of its output."""
         assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE_SECONDS):
             return await self.process.stdout.read()

@@ -1,7 +1,7 @@
-"""A plugin that does on request what tool calls can do, and what its tests need around it.
+"""A plugin with a method for each behaviour of tool calls, and clients for its tests.
 
-`attached` is the official client on a hub in this process: by HTTP, or by lines on the socket
-that `hubd mcp` carries its client's messages to.
+`attached` connects the official client to a hub in this process: over HTTP, or over the socket
+of `hubd mcp`.
 """
 
 import asyncio
@@ -28,13 +28,22 @@ from mcp_types import (
 from hubd.activation import Activation, Encoded, Event, NotFound, Option, method
 from hubd.errors import by_code
 from hubd.wire.mcp_bridge import REFUSED
-from tests.mcp.support import ERAS, TOKEN, TRANSPORTS, Era, Served, Transport, over_http
+from tests.mcp.support import ERAS, LEGACY, MODERN, TOKEN, Era, Served, Transport, over_http
 from tests.support import PATIENCE_SECONDS
 
-# Every way a client can be connected.
-WAYS: list[tuple[Transport, Era]] = [(way, era) for way in TRANSPORTS for era in ERAS]
+# Each transport and each era once, then the other combinations for the longer runs.
+WAYS: list[tuple[Transport, Era]] = [
+    ("http", LEGACY),
+    ("stdio", MODERN),
+    ("http", MODERN),
+    ("stdio", LEGACY),
+]
 every_way = pytest.mark.parametrize(
-    ("transport", "era"), WAYS, ids=[f"{way}-{era}" for way, era in WAYS]
+    ("transport", "era"),
+    [
+        pytest.param(*way, id="-".join(way), marks=[pytest.mark.soak] if n > 1 else [])
+        for n, way in enumerate(WAYS)
+    ],
 )
 both_eras = pytest.mark.parametrize("era", ERAS)
 
@@ -52,7 +61,7 @@ class Drawn(Event):
 
 
 class Desk(Activation, namespace="desk", version="1.0.0"):
-    """Does what it is told."""
+    """A plugin with a method for each behaviour."""
 
     def __init__(self) -> None:
         # How often `add` ran.
@@ -126,7 +135,7 @@ class Desk(Activation, namespace="desk", version="1.0.0"):
 
     @method
     async def crash(self, message: str = "a mistake") -> AsyncIterator[Said]:
-        """Raise what no method should."""
+        """Raise an exception that methods should not raise."""
         yield Said(text="so far so good")
         raise ZeroDivisionError(message)
 
@@ -138,7 +147,7 @@ class Desk(Activation, namespace="desk", version="1.0.0"):
 
     @method
     async def odd(self) -> AsyncIterator[Said]:
-        """Speak of a file whose name is no text."""
+        """Mention a file name with a lone surrogate."""
         name = b"caf\xe9".decode(errors="surrogateescape")
         await self.host.progress(f"looking for {name}")
         await self.host.advise("files", f"Rename {name}")
@@ -178,7 +187,7 @@ class Desk(Activation, namespace="desk", version="1.0.0"):
 
     @method(streaming=False)
     async def who(self) -> AsyncIterator[Encoded]:
-        """Tell what is known of the caller."""
+        """Describe the caller."""
         client = self.host.client
         known = [client.transport, client.name, client.version, client.session_token]
         yield Encoded(json.dumps({"client": known}).encode())
@@ -212,7 +221,7 @@ class Desk(Activation, namespace="desk", version="1.0.0"):
 
     @method(streaming=False, bidirectional=True)
     async def custom(self) -> AsyncIterator[Said]:
-        """Ask what no form can ask."""
+        """Ask a question that no form can show."""
         yield Said(text=str(await self.host.custom({"draw": "a picture"})))
 
     @method(bidirectional=True)
@@ -284,7 +293,7 @@ Answer = Callable[[ElicitRequestFormParams], ElicitResult | Awaitable[ElicitResu
 
 
 class Person:
-    """Answers what a client is asked, and remembers it."""
+    """Answers elicitations and records them."""
 
     def __init__(self, answer: Answer) -> None:
         self.asked: list[ElicitRequestFormParams] = []
@@ -300,7 +309,7 @@ class Person:
 
 
 def saying(*values: str | bool | int | list[str]) -> Person:
-    """A person who gives these answers, one after the other, and the last one ever after."""
+    """Return a person that gives these answers in order, and repeats the last."""
     left = list(values)
 
     def answer(form: ElicitRequestFormParams) -> ElicitResult:
@@ -311,7 +320,7 @@ def saying(*values: str | bool | int | list[str]) -> Person:
 
 
 def refusing(action: Literal["decline", "cancel"]) -> Person:
-    """A person who does not answer."""
+    """A person that does not answer."""
     return Person(lambda form: ElicitResult(action=action))
 
 

@@ -15,7 +15,7 @@ from hubd.activation import (
     method,
 )
 
-# A file name that is no text.
+# A file name with a lone surrogate.
 ODD = b"caf\xe9".decode(errors="surrogateescape")
 
 

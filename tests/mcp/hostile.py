@@ -12,7 +12,7 @@ from pydantic import Field, WithJsonSchema
 
 from hubd.activation import Activation, Event, method
 
-# Nobody answers there; a client that asked would fail, and say so.
+# A port without a listener; a request there would fail.
 ELSEWHERE = "http://127.0.0.1:1/schema.json"
 # Takes for ever on `aaaa…!`, where matching goes by trial and error.
 CATASTROPHE = r"^(a+)+$"
@@ -53,7 +53,7 @@ class Witness(Activation, namespace="witness", version="1.0.0"):
 
     @method(streaming=False)
     async def noted(self) -> AsyncIterator[Noted]:
-        """What was remembered."""
+        """Return the recorded texts."""
         yield Noted(texts=self.texts)
 
     @method(streaming=False)
@@ -69,8 +69,8 @@ class Witness(Activation, namespace="witness", version="1.0.0"):
 
     @method(streaming=False)
     async def shout(self) -> AsyncIterator[Heard]:
-        """Print what no client may see."""
-        print("a plugin says this", flush=True)  # noqa: T201 -- what is tested
+        """Print a text that must not reach clients."""
+        print("a plugin says this", flush=True)  # noqa: T201 -- this is tested
         sys.stdout.write("and this\n")
         yield Heard(text="printed", number=0.0)
 
@@ -88,7 +88,7 @@ class Witness(Activation, namespace="witness", version="1.0.0"):
 
     @method
     async def wait(self, ear: int) -> AsyncIterator[Heard]:
-        """Wait for a line from whoever listens at a port, which also learns when this ends.
+        """Wait for a line from the listener at a port, which also learns when this ends.
 
         Args:
             ear: The port.
@@ -134,13 +134,13 @@ class Deep(Activation, namespace="deep", version="1.0.0"):
 
 
 class Slow(Activation, namespace="slow", version="1.0.0"):
-    """Its patterns take for ever, if somebody is careless enough to use them."""
+    """Has patterns that take forever to match."""
 
     @method(streaming=False)
     async def match(
         self, text: Annotated[str, Field(pattern=CATASTROPHE)] = "a"
     ) -> AsyncIterator[Heard]:
-        """Has a parameter whose pattern is checked."""
+        """Has a parameter with a checked pattern."""
         yield Heard(text=text, number=0.0)
 
     @method(streaming=False)
@@ -148,7 +148,7 @@ class Slow(Activation, namespace="slow", version="1.0.0"):
         self,
         text: Annotated[str, WithJsonSchema({"type": "string", "pattern": CATASTROPHE})] = "a",
     ) -> AsyncIterator[Heard]:
-        """Has a parameter whose pattern is only claimed."""
+        """Has a parameter with a pattern that is not checked."""
         yield Heard(text=text, number=0.0)
 
 

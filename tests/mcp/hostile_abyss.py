@@ -10,7 +10,7 @@ from tests.mcp.hostile import Heard, deep
 
 
 class Abyss(Activation, namespace="abyss", version="1.0.0"):
-    """Its schema has no bottom that anybody could reach."""
+    """Has a schema that is nested without an end."""
 
     @method(streaming=False)
     async def fall(

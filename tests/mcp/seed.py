@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-# What the seed's response holds.
+# The expected response.
 RENDER: Final = (
     "└──\n"
     "    ├── [cone:msg-aaa:system:init]\n"

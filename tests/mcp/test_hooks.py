@@ -1,4 +1,4 @@
-"""Plugins that go wrong outside of calls: prompts, changes, and what they added to MCP."""
+"""Plugins that fail outside of calls: in prompts, changes and extensions of MCP."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,13 +11,23 @@ from mcp_types import CallToolResult, EmptyResult, Request
 
 from hubd.activation import Activation, Event, method
 from hubd.mcp import prompts as mcp_prompts
-from hubd.mcp.plugin_hooks import ask_plugin
+from hubd.mcp.extensions import ask_plugin
 from hubd.plexus.host import PlexusHost
 from hubd.plugins.echo import EchoPlugin
 from tests.mcp.desk import Desk, attached, both_eras, every_way, text_in
-from tests.mcp.ears import deprecated, listening
 from tests.mcp.hooks_plugin import Hooks
-from tests.mcp.support import LEGACY, MODERN, TOKEN, Era, Transport, connected, over_http, serving
+from tests.mcp.notified_clients import deprecated, listening
+from tests.mcp.support import (
+    ERAS,
+    LEGACY,
+    MODERN,
+    TOKEN,
+    Era,
+    Transport,
+    connected,
+    over_http,
+    serving,
+)
 from tests.mcp.weather import Weather
 from tests.support import PATIENCE_SECONDS, Daemon
 
@@ -66,7 +76,7 @@ async def _lives(client: Client) -> bool:
 
 
 async def _failure(client: Client, use: Use) -> str:
-    """What the client is told: a tool's failure is a result, all others are errors."""
+    """Return the error text: a tool's failure is a result, all others are errors."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         if use is _call:
             result = await _call(client)
@@ -77,19 +87,19 @@ async def _failure(client: Client, use: Use) -> str:
         return caught.value.message
 
 
-@both_eras
-async def test_no_hook_ends_the_daemon(home: Path, era: Era) -> None:
+async def test_no_hook_ends_the_daemon(home: Path) -> None:
     with Daemon(home, "--plugin", "tests.mcp.hooks_plugin:Hooks") as daemon:
-        async with connected(daemon, "http", era) as client:
-            for use in USES:
-                assert "SystemExit: 3" in await _failure(client, use)
-            await _watch(client)
-            assert await _lives(client)
+        for era in ERAS:
+            async with connected(daemon, "http", era) as client:
+                for use in USES:
+                    assert "SystemExit: 3" in await _failure(client, use)
+                await _watch(client)
+                assert await _lives(client)
 
 
 @every_use
 @every_way
-async def test_what_a_hook_raises_is_told_and_costs_nothing_else(
+async def test_a_failing_hook_is_an_error_of_its_request_only(
     tmp_path: Path, transport: Transport, era: Era, use: Use
 ) -> None:
     hooks = Hooks()
@@ -100,7 +110,7 @@ async def test_what_a_hook_raises_is_told_and_costs_nothing_else(
         for hooks.way, told in (
             ("raises", "ZeroDivisionError: a mistake"),
             ("refuses", "there is no caf?"),
-            ("is cancelled", "was cancelled from within"),
+            ("is cancelled", "cancelled itself"),
         ):
             assert told in await _failure(client, use)
         assert await _lives(client)
@@ -117,7 +127,7 @@ async def test_a_hook_may_answer_with_an_error_of_the_protocol(tmp_path: Path, u
         assert (caught.value.code, caught.value.message) == (-31999, "in its own words")
 
 
-async def test_who_cancels_a_hook_does_not_hear_that_it_failed() -> None:
+async def test_cancelling_a_hook_is_not_a_failure() -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def wait() -> None:
@@ -137,7 +147,7 @@ async def test_who_cancels_a_hook_does_not_hear_that_it_failed() -> None:
 
 @every_use
 @every_way
-async def test_half_a_character_costs_nobody_the_connection(
+async def test_a_lone_surrogate_does_not_end_the_connection(
     tmp_path: Path, transport: Transport, era: Era, use: Use
 ) -> None:
     async with (
@@ -167,7 +177,7 @@ async def test_a_prompt_that_is_never_filled_is_not_waited_for(
 
 
 class Unreadable(Activation, namespace="unreadable", version="1.0.0"):
-    """Nobody can describe it."""
+    """A plugin without a valid schema."""
 
     def __init__(self) -> None:
         # As it came from a file.
@@ -181,12 +191,12 @@ async def test_a_plugin_that_cannot_be_described_can_be_taken_out_again(
     weather, uri = Weather(), "plexus://weather/home"
     async with (
         serving(tmp_path, weather, EchoPlugin()) as served,
-        listening(served, tmp_path, "http", era, uris=(uri,)) as (client, ears),
+        listening(served, tmp_path, "http", era, uris=(uri,)) as (client, notified),
     ):
         node = served.hub.attach(Unreadable(), PlexusHost(served.hub))
         # Others are not disturbed meanwhile.
         weather.changed.set()
-        await ears.hear(uri)
+        await notified.wait_for(uri)
         served.hub.detach(node)
         assert await _lives(client)
         assert (await client.list_resources()).resources
@@ -197,7 +207,7 @@ class Name(Event):
 
 
 class Lister(Activation, version="1.0.0"):
-    """Lists what it has when another one has begun to."""
+    """Lists its values after another plugin has begun to."""
 
     def __init__(self, name: str, begin: asyncio.Event, wait: asyncio.Event) -> None:
         self.namespace = name
@@ -241,7 +251,7 @@ async def test_lists_are_made_at_once_so_that_slow_ones_do_not_add_up(tmp_path: 
 
 
 class Adviser(Activation, namespace="adviser", version="1.0.0"):
-    """Has more advice than anybody wants."""
+    """Returns very many suggestions."""
 
     @method(streaming=False)
     async def advise(self, times: int) -> AsyncIterator[Name]:

@@ -1,4 +1,4 @@
-"""What plugins add to the MCP server besides their methods: what is refused, and who sees it."""
+"""Extensions of MCP by plugins: refused entries, and access to the others."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -28,20 +28,20 @@ from mcp_types import (
     Tool,
 )
 
-from hubd.activation import Activation
+from hubd.activation import Activation, McpRegistry
 from hubd.errors import Conflict, HubError
-from hubd.mcp.access import Facts
-from hubd.mcp.changes import Changes, Noticed
+from hubd.mcp.access import Access
+from hubd.mcp.changes import Changes, ChangeStream
 from hubd.mcp.registry import Ctx, Registry
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
-from tests.mcp.ears import listening
+from tests.mcp.notified_clients import listening
 from tests.mcp.support import ERAS, MODERN, TOKEN, TRANSPORTS, Era, Transport, over_http, serving
 from tests.support import call_events
 
-Add = Callable[[Registry], None]
+Add = Callable[[McpRegistry], None]
 
 
 async def _call(ctx: Ctx, params: CallToolRequestParams) -> CallToolResult:
@@ -85,34 +85,34 @@ def request(method: str = "shed/open") -> Add:
 
 
 def in_turn(*steps: Add) -> Add:
-    def add(registry: Registry) -> None:
+    def add(registry: McpRegistry) -> None:
         for step in steps:
             step(registry)
 
     return add
 
 
-def fail(registry: Registry) -> None:
+def fail(registry: McpRegistry) -> None:
     raise RuntimeError("the shed burned down")
 
 
-def leave(registry: Registry) -> None:
+def leave(registry: McpRegistry) -> None:
     raise SystemExit(3)
 
 
 EVERYTHING = in_turn(tool(), resource(), template(), prompt(), request())
-# What a client finds of it.
+# The entries that a client sees.
 ALL = {"hammer", "shed://door", "shed://shelf/{number}", "build", "shed/open"}
 
 
 class Shed(Activation, version="1.0.0"):
-    """A plugin that adds what it is told to."""
+    """A plugin that adds the entries of its constructor."""
 
     def __init__(self, namespace: str, add: Add) -> None:
         self.namespace = namespace
         self._add = add
 
-    def extend_mcp(self, registry: Registry) -> None:
+    def extend_mcp(self, registry: McpRegistry) -> None:
         self._add(registry)
 
 
@@ -159,11 +159,11 @@ async def _found(client: Client) -> set[str]:
 class Nowhere:
     """Where no changes come from."""
 
-    async def watch(self, uri: str) -> Noticed:
+    async def watch(self, uri: str) -> ChangeStream:
         return
         yield
 
-    def may_read(self, uri: str, facts: Facts) -> bool:
+    def may_read(self, uri: str, access: Access) -> bool:
         return False
 
 
@@ -194,17 +194,17 @@ def _only(names: Sequence[str], *wanted: str) -> list[str]:
 def test_a_name_that_is_taken_is_refused(add: Add) -> None:
     registry = new_registry()
     add(registry)
-    with pytest.raises(Conflict, match="is there already"):
+    with pytest.raises(Conflict, match="already exists"):
         add(registry)
 
 
 @pytest.mark.parametrize(
     ("add", "reason"),
     [
-        pytest.param(tool("ham mer"), "no name for a tool", id="space"),
-        pytest.param(tool("hämmer"), "no name for a tool", id="umlaut"),
-        pytest.param(tool(""), "no name for a tool", id="empty"),
-        pytest.param(tool("x" * 51), "no name for a tool", id="long"),
+        pytest.param(tool("ham mer"), "not a valid tool name", id="space"),
+        pytest.param(tool("hämmer"), "not a valid tool name", id="umlaut"),
+        pytest.param(tool(""), "not a valid tool name", id="empty"),
+        pytest.param(tool("x" * 51), "not a valid tool name", id="long"),
         pytest.param(tool(schema={"properties": {}}), "inputSchema", id="no-type"),
         pytest.param(tool(schema={"type": "array"}), "inputSchema", id="array"),
         pytest.param(
@@ -212,40 +212,40 @@ def test_a_name_that_is_taken_is_refused(add: Add) -> None:
         ),
         pytest.param(
             tool(schema={"type": "object", "properties": {"x": {"type": "nonsense"}}}),
-            "no JSON Schema",
+            "not a valid JSON Schema",
             id="nonsense",
         ),
         pytest.param(tool(returns={"type": "array"}), "outputSchema", id="returns-array"),
         pytest.param(
             tool(returns={"type": "object", "minProperties": "x"}),
-            "no JSON Schema",
+            "not a valid JSON Schema",
             id="returns-nonsense",
         ),
         pytest.param(resource("door"), "scheme", id="no-scheme"),
         pytest.param(template("{+anything}"), "scheme", id="matches-everything"),
         pytest.param(template("shed:{+anything}"), "scheme", id="variable-first"),
-        pytest.param(template("shed://{unclosed"), "no template", id="unclosed"),
-        pytest.param(resource("plexus://schema/echo"), "is the hub's", id="hub-resource"),
-        pytest.param(template("PLEXUS:/{+all}"), "is the hub's", id="hub-template"),
-        pytest.param(prompt("echo.build"), "prompt of the namespace", id="dotted-prompt"),
+        pytest.param(template("shed://{unclosed"), "is not a URI template", id="unclosed"),
+        pytest.param(resource("plexus://schema/echo"), "belong to the hub", id="hub-resource"),
+        pytest.param(template("PLEXUS:/{+all}"), "belong to the hub", id="hub-template"),
+        pytest.param(prompt("echo.build"), "contains a dot", id="dotted-prompt"),
         pytest.param(
             lambda registry: registry.add_prompt(UNCHECKED_PROMPT, _get),
             "name",
-            id="prompt-that-nobody-checked",
+            id="prompt-without-validation",
         ),
         pytest.param(
             lambda registry: registry.add_resource(UNCHECKED_RESOURCE, _read),
             "name",
-            id="resource-that-nobody-checked",
+            id="resource-without-validation",
         ),
         pytest.param(
             lambda registry: registry.add_template(UNCHECKED_TEMPLATE, _read),
             "name",
-            id="template-that-nobody-checked",
+            id="template-without-validation",
         ),
     ],
 )
-def test_what_clients_would_choke_on_or_take_for_the_hubs_is_refused(add: Add, reason: str) -> None:
+def test_entries_that_clients_reject_or_the_hub_owns_are_refused(add: Add, reason: str) -> None:
     registry = new_registry()
     with pytest.raises(HubError, match=reason):
         add(registry)
@@ -286,7 +286,7 @@ async def test_a_plugin_that_fails_to_extend_mcp_is_reported_and_leaves_nothing_
         }
 
 
-async def test_of_two_plugins_that_add_the_same_the_second_is_left_out_whole(
+async def test_the_second_of_two_equal_extensions_is_left_out(
     tmp_path: Path,
 ) -> None:
     first, second = Shed("first", tool()), Shed("second", in_turn(tool("nail"), tool()))
@@ -295,7 +295,7 @@ async def test_of_two_plugins_that_add_the_same_the_second_is_left_out_whole(
             assert _only(await _tools(client), "hammer", "nail") == ["hammer"]
         [(source, reason)] = (await _reported(served.hub)).items()
         assert source == "second as an extension of MCP"
-        assert reason == "'hammer' is there already"
+        assert reason == "'hammer' already exists"
 
 
 @pytest.mark.parametrize("name", ["echo.once", "echo_once"])
@@ -304,7 +304,7 @@ async def test_a_tool_with_the_name_of_a_method_never_takes_its_place(
 ) -> None:
     async with serving(tmp_path, EchoPlugin(), Shed("shed", tool(name))) as served:
         async with over_http(served.url, TOKEN, MODERN) as client:
-            # The very first request, before anybody asked for the list.
+            # The first request, before any list was requested.
             result = await client.call_tool(name, {"message": "hello"})
             assert result.structured_content is not None
             assert result.structured_content["events"][0]["message"] == "hello"
@@ -324,7 +324,7 @@ async def _with_profile(directory: Path, namespace: str) -> AsyncIterator[Client
         yield client
 
 
-async def test_a_profile_offers_what_plugins_of_its_namespaces_added(tmp_path: Path) -> None:
+async def test_a_profile_offers_the_extensions_of_its_namespaces(tmp_path: Path) -> None:
     async with _with_profile(tmp_path, "shed") as client:
         assert await _tools(client) == ["hammer"]
         assert not (await client.call_tool("hammer", {})).is_error
@@ -350,7 +350,7 @@ async def test_a_profile_without_a_plugin_hides_all_that_the_plugin_added(tmp_pa
         with pytest.raises(MCPError, match="no prompt 'build'"):
             await client.get_prompt("build")
         for uri in ("shed://door", "shed://shelf/7"):
-            with pytest.raises(MCPError, match="no such resource"):
+            with pytest.raises(MCPError, match="has no resource"):
                 await client.read_resource(uri)
 
 
@@ -371,7 +371,7 @@ async def test_one_rule_decides_on_all_that_a_connection_can_reach(
     tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As for an agent that may call one method and nothing else.
-    monkeypatch.setattr(Facts, "allows", lambda self, *what: what == ("echo", "once"))
+    monkeypatch.setattr(Access, "allows", lambda self, *what: what == ("echo", "once"))
     async with (
         serving(tmp_path, EchoPlugin(), Solar(), Shed("shed", EVERYTHING)) as served,
         over_http(served.url, TOKEN, era) as client,
@@ -390,27 +390,27 @@ async def test_one_rule_decides_on_all_that_a_connection_can_reach(
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_plugin_that_comes_later_is_asked_and_what_it_added_goes_with_it(
+async def test_a_plugin_extends_mcp_while_it_is_attached(
     tmp_path: Path, transport: Transport, era: Era
 ) -> None:
     async with (
         serving(tmp_path, EchoPlugin()) as served,
-        listening(served, tmp_path, transport, era) as (client, ears),
+        listening(served, tmp_path, transport, era) as (client, notified),
     ):
         assert await _found(client) == set()
         # Once more, and it is another plugin of the same name.
         for _ in range(2):
             node = served.hub.attach(Shed("shed", EVERYTHING), PlexusHost(served.hub))
-            await ears.hear("tools", "resources", "prompts")
+            await notified.wait_for("tools", "resources", "prompts")
             assert await _found(client) == ALL
-            ears.heard.clear()
+            notified.received.clear()
             served.hub.detach(node)
-            await ears.hear("tools", "resources", "prompts")
+            await notified.wait_for("tools", "resources", "prompts")
             assert await _found(client) == set()
-            ears.heard.clear()
+            notified.received.clear()
 
 
-async def test_a_plugin_that_is_refused_whole_has_added_nothing(tmp_path: Path) -> None:
+async def test_a_refused_extension_adds_nothing(tmp_path: Path) -> None:
     class Twins(Shed, version="1.0.0"):
         """The second of its children cannot be attached."""
 
@@ -446,7 +446,7 @@ async def test_a_plugin_that_comes_later_and_fails_is_reported_for_as_long_as_it
 
 
 async def test_a_plugin_that_is_gone_adds_nothing_more(tmp_path: Path) -> None:
-    hands: list[Registry] = []
+    hands: list[McpRegistry] = []
     async with (
         serving(tmp_path, EchoPlugin()) as served,
         over_http(served.url, TOKEN, MODERN) as client,
@@ -457,7 +457,7 @@ async def test_a_plugin_that_is_gone_adds_nothing_more(tmp_path: Path) -> None:
         tool()(registry)
         assert _only(await _tools(client), "hammer") == ["hammer"]
         served.hub.detach(node)
-        with pytest.raises(Conflict, match="shed is no part of the hub any more"):
+        with pytest.raises(Conflict, match="the plugin shed was detached"):
             tool()(registry)
         assert _only(await _tools(client), "hammer") == []
 
@@ -465,7 +465,7 @@ async def test_a_plugin_that_is_gone_adds_nothing_more(tmp_path: Path) -> None:
 async def test_a_tool_that_is_added_later_does_not_take_the_place_of_a_method_either(
     tmp_path: Path,
 ) -> None:
-    hands: list[Registry] = []
+    hands: list[McpRegistry] = []
     async with (
         serving(tmp_path, EchoPlugin(), Shed("shed", hands.append)) as served,
         over_http(served.url, TOKEN, MODERN) as client,
@@ -475,7 +475,7 @@ async def test_a_tool_that_is_added_later_does_not_take_the_place_of_a_method_ei
         result = await client.call_tool("echo.once", {"message": "hello"})
         assert result.structured_content is not None
         assert result.structured_content["events"][0]["message"] == "hello"
-        # Nobody else has the name when the plugin of the method is gone.
+        # The name is free after the plugin of the method was detached.
         served.hub.detach(served.hub.find(["echo"]))
         assert _only(await _tools(client), "echo.once") == ["echo.once"]
         result = await client.call_tool("echo.once", {})

@@ -1,4 +1,4 @@
-"""The methods of the hub as MCP tools: what is listed, what is left out, and under which names."""
+"""The methods of the hub as MCP tools: listed and skipped methods, and their names."""
 
 import base64
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from mcp import Client, MCPError
@@ -23,13 +23,13 @@ from hubd.daemon.run import _mcp_options
 from hubd.mcp import pages as mcp_pages
 from hubd.mcp.access import McpOptions
 from hubd.mcp.metaschema import problem_of
-from hubd.mcp.tools import MAX_NAME, MAX_NESTING, all_methods, list_tools, standard_formats
+from hubd.mcp.tools import MAX_NAME, MAX_NESTING, all_methods, for_clients, list_tools
 from hubd.plexus.discovery import BUILT_IN, Source
 from hubd.plexus.host import PlexusHost
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
 from hubd.wire.schema import MethodSchema
-from tests.mcp.ears import client_of
+from tests.mcp.notified_clients import client_of
 from tests.mcp.support import ERAS, TOKEN, Era, connected, over_http, serving
 from tests.support import Daemon, call_events
 
@@ -58,7 +58,7 @@ async def all_tools(client: Client) -> list[Tool]:
 
 
 async def broken(client: Client) -> list[tuple[str, str]]:
-    """What the hub tells of what it left out."""
+    """Return the hub's reports about skipped parts."""
     result = await client.call_tool("plexus.activations", {})
     assert result.structured_content is not None
     events = result.structured_content["events"]
@@ -67,7 +67,7 @@ async def broken(client: Client) -> list[tuple[str, str]]:
     ]
 
 
-# ---- what is listed
+# ---- listed methods
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -86,7 +86,7 @@ async def test_every_method_of_a_real_hub_is_a_tool(shared_daemon: Daemon, era: 
                     if answer["type"] == "data"
                 ]
                 methods |= {f"{path}.{entry['name']}": entry for entry in schema["methods"]}
-        # The demonstration is for those who ask for it.
+        # The demonstration plugin is listed on request only.
         assert tools.keys() == {name for name in methods if not name.startswith("solar.")}
         assert len(tools) > 50
         for name, tool in tools.items():
@@ -94,7 +94,7 @@ async def test_every_method_of_a_real_hub_is_a_tool(shared_daemon: Daemon, era: 
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_namespace_on_request_is_listed_for_those_who_ask_for_it(
+async def test_a_namespace_on_request_is_listed_if_asked_for(
     shared_daemon: Daemon, era: Era
 ) -> None:
     url = f"{shared_daemon.record['mcp_url']}?tools=echo,solar.earth"
@@ -121,6 +121,7 @@ async def test_schemas_have_only_formats_that_every_client_knows(
 ) -> None:
     async with connected(shared_daemon, "http", era) as client:
         tools = await all_tools(client)
+    assert "x-summary" not in str([tool.output_schema for tool in tools])
     formats = {
         name for tool in tools for name in formats_in([tool.input_schema, tool.output_schema])
     }
@@ -129,21 +130,24 @@ async def test_schemas_have_only_formats_that_every_client_knows(
     assert handles, "handles are plain strings here"
 
 
-def test_a_parameter_called_format_and_data_in_a_schema_are_kept() -> None:
+def test_clients_get_only_formats_and_keywords_of_json_schema() -> None:
     schema = {
         "properties": {
             "format": {"type": "string", "format": "plexus-handle"},
             "other": {"anyOf": [{"format": "plexus-handle"}, {"format": "uuid"}]},
             "data": {"default": {"format": "plexus-handle"}, "enum": [{"format": "x"}]},
+            "x-summary": {"type": "string"},
         },
         "items": {"$ref": "#/$defs/Handle"},
-        "$defs": {"Handle": {"type": "string", "format": "plexus-handle"}},
+        "$defs": {"Handle": {"type": "string", "format": "plexus-handle", "x-summary": "{a}"}},
+        "x-summary": "{format}",
     }
-    assert standard_formats(schema) == {
+    assert for_clients(schema) == {
         "properties": {
             "format": {"type": "string"},
             "other": {"anyOf": [{}, {"format": "uuid"}]},
             "data": {"default": {"format": "plexus-handle"}, "enum": [{"format": "x"}]},
+            "x-summary": {"type": "string"},
         },
         "items": {"$ref": "#/$defs/Handle"},
         "$defs": {"Handle": {"type": "string"}},
@@ -164,7 +168,7 @@ UNIVERSAL_CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_every_namespace_answers_can_be_called_though_it_is_not_listed(
+async def test_methods_of_every_namespace_can_be_called_without_being_listed(
     shared_daemon: Daemon, era: Era
 ) -> None:
     async with connected(shared_daemon, "http", era) as client:
@@ -191,7 +195,7 @@ def check_tool(tool: Tool, entry: MethodSchema) -> None:
     assert tool.annotations is not None
     assert tool.annotations.read_only_hint is bool(hints.get("read_only"))
     assert tool.annotations.destructive_hint is bool(hints.get("destructive"))
-    properties = standard_formats(entry["params"]).get("properties", {})
+    properties = for_clients(entry["params"]).get("properties", {})
     assert tool.input_schema["properties"] == properties
     assert tool.input_schema.get("required") == entry["params"].get("required")
 
@@ -238,7 +242,7 @@ async def test_every_schema_of_the_built_in_tools_is_one_that_every_client_takes
 
 
 def check_schemas(tool: Tool) -> None:
-    """What a client relies upon."""
+    """Check the properties that clients rely on."""
     assert NAME.fullmatch(tool.name)
     for schema in (tool.input_schema, tool.output_schema):
         if schema is None:
@@ -268,7 +272,7 @@ def references(part: Any) -> Iterable[str]:
             yield from references(below)
 
 
-async def test_what_alternatives_say_is_said_in_words(tmp_path: Path) -> None:
+async def test_alternatives_are_described_in_words(tmp_path: Path) -> None:
     async with serving(tmp_path, *built_in()) as served:
         tools = list_tools(all_methods(served.hub)).tools
     tool = tools["arbor.tree_import"].tool
@@ -300,7 +304,7 @@ async def test_only_the_namespaces_of_a_profile_are_listed_and_called(
                 await client.call_tool(hidden, {})
 
 
-# ---- what is left out
+# ---- skipped methods
 
 
 def deep(levels: int) -> dict[str, Any]:
@@ -311,7 +315,7 @@ def deep(levels: int) -> dict[str, Any]:
 
 
 class Odd(Event):
-    """Says of itself what nobody can follow."""
+    """Has schemas that clients reject."""
 
     text: Annotated[str, Field(json_schema_extra={"$ref": "https://example.com/event.json"})]
 
@@ -342,7 +346,7 @@ class Unfit(Activation, namespace="unfit", version="1.0.0"):
     async def addressed(
         self, x: Annotated[str, Field(json_schema_extra={"$id": "https://example.com/"})]
     ) -> AsyncIterator[Said]:
-        """Has an address of its own."""
+        """Has an $id."""
         yield Said(text="ran")
 
     @method
@@ -375,7 +379,7 @@ class Unfit(Activation, namespace="unfit", version="1.0.0"):
 
     @method
     async def foreign(self, größe: int) -> AsyncIterator[Said]:
-        """Takes a parameter that no API of a model takes."""
+        """Takes a parameter with a name that model APIs reject."""
         yield Said(text="ran")
 
     @method
@@ -385,20 +389,20 @@ class Unfit(Activation, namespace="unfit", version="1.0.0"):
 
     @method
     async def odd(self) -> AsyncIterator[Odd]:
-        """Answers with what nobody can follow."""
+        """Returns an event with an invalid schema."""
         yield Odd(text="ran")
 
 
 REASONS = {
     "remote": "refers to 'https://example.com/x.json'",
     "dangling": "refers to '#nowhere'",
-    "addressed": "an address of its own: 'https://example.com/'",
+    "addressed": "an $id: 'https://example.com/'",
     "abyss": f"nested deeper than {MAX_NESTING}",
     "huge": "larger than 262144 bytes",
-    "nonsense": "is no JSON Schema: 'nonsense'",
-    "irregular": "is no JSON Schema: '('",
-    "foreign": "a parameter called 'größe'",
-    "a_name_that_is_longer_than_any_client_takes_it": f"longer than the {MAX_NAME} characters",
+    "nonsense": "is not a valid JSON Schema: 'nonsense'",
+    "irregular": "is not a valid JSON Schema: '('",
+    "foreign": "the parameter name 'größe'",
+    "a_name_that_is_longer_than_any_client_takes_it": f"longer than {MAX_NAME} characters",
     "odd": "refers to 'https://example.com/event.json'",
 }
 
@@ -429,7 +433,7 @@ async def test_unfit_methods_are_left_out_one_by_one_and_reported_once(
         assert said["text"] == "ran"
 
 
-async def test_the_log_warns_once_of_each_whatever_else_comes_and_goes(
+async def test_the_log_warns_once_about_each_skipped_method(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
@@ -444,7 +448,7 @@ async def test_the_log_warns_once_of_each_whatever_else_comes_and_goes(
     assert sorted(line.split()[0].removeprefix("unfit.") for line in told) == sorted(REASONS)
 
 
-async def test_what_was_reported_is_not_any_more_when_the_plugin_is_gone(tmp_path: Path) -> None:
+async def test_reports_are_withdrawn_when_the_plugin_is_detached(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, over_http(served.url, TOKEN, "2026-07-28") as client:
         assert await broken(client) == []
         node = served.hub.attach(Unfit(), PlexusHost(served.hub))
@@ -463,17 +467,17 @@ class Named(Activation, version="1.0.0"):
 
     @method
     async def b_c(self) -> AsyncIterator[Said]:
-        """Say who this is."""
+        """Return the own name."""
         yield Said(text=f"{self.path}.b_c")
 
     @method
     async def c(self) -> AsyncIterator[Said]:
-        """Say who this is."""
+        """Return the own name."""
         yield Said(text=f"{self.path}.c")
 
 
 @pytest.mark.parametrize("separator", [".", "_"])
-async def test_a_method_whose_name_without_dots_is_taken_is_refused_and_never_mistaken(
+async def test_a_method_with_the_flat_name_of_another_is_refused(
     tmp_path: Path, separator: str
 ) -> None:
     options = McpOptions(separator)
@@ -485,7 +489,7 @@ async def test_a_method_whose_name_without_dots_is_taken_is_refused_and_never_mi
         fine = ("a.b_c", "a.c", "a_b.b_c")
         assert names == sorted(name.replace(".", separator) for name in fine)
         assert await broken(client) == [
-            ("a_b.c as an MCP tool", "without its dots its name is that of a.b_c")
+            ("a_b.c as an MCP tool", "without dots its name equals that of a.b_c")
         ]
         with pytest.raises(MCPError, match=r"no tool 'a_b\.c'"):
             await client.call_tool("a_b.c", {})
@@ -499,17 +503,17 @@ class Titled(Activation, namespace="a", version="1.0.0"):
 
     @method(mcp={"name": "Bare_name-1"})
     async def fine(self) -> AsyncIterator[Said]:
-        """Say who this is."""
+        """Return the own name."""
         yield Said(text=f"{self.path}.fine")
 
     @method(mcp={"name": "echo_once"})
     async def greedy(self) -> AsyncIterator[Said]:
-        """Say who this is."""
+        """Return the own name."""
         yield Said(text=f"{self.path}.greedy")
 
     @method(mcp={"name": "echo.echo"})
     async def dotted(self) -> AsyncIterator[Said]:
-        """Say who this is."""
+        """Return the own name."""
         yield Said(text=f"{self.path}.dotted")
 
 
@@ -533,9 +537,9 @@ async def test_a_method_may_have_another_name_for_mcp_but_not_that_of_another(
         assert await broken(client) == [
             (
                 "a.dotted as an MCP tool",
-                "its name for MCP is not 1 to 50 letters, digits, '_' or '-'",
+                "its name for MCP must be 1 to 50 letters, digits, '_' or '-'",
             ),
-            ("a.greedy as an MCP tool", "without its dots its name is that of echo.once"),
+            ("a.greedy as an MCP tool", "without dots its name equals that of echo.once"),
         ]
         with pytest.raises(MCPError, match=r"no tool 'a\.fine'"):
             await client.call_tool("a.fine", {})
@@ -593,6 +597,7 @@ PUBLISHED = Draft202012Validator(
 )
 
 
+@settings(max_examples=30)
 @given(SCHEMAS)
 @example(DIALECT)
 @example({"$defs": {"A": 3}})
@@ -608,9 +613,10 @@ def test_our_metaschema_and_the_published_one_agree(schema: dict[str, Any]) -> N
     assert (problem_of(schema) is None) == (published is None)
 
 
+@settings(max_examples=30)
 @given(params=SCHEMAS, returns=SCHEMAS)
 @example(params=DIALECT, returns=DIALECT)
-def test_whatever_a_schema_is_the_list_is_made_and_holds_valid_ones_only(
+def test_the_list_of_tools_holds_only_valid_schemas(
     params: dict[str, Any], returns: dict[str, Any]
 ) -> None:
     fine: dict[str, Any] = {"type": "object", "properties": {}}
@@ -643,7 +649,7 @@ def test_however_deep_a_schema_is_the_list_is_made(word: str, levels: int) -> No
         assert found.refused == {"x.deep": f"its schema is nested deeper than {MAX_NESTING}"}
 
 
-def test_limits_are_what_is_just_taken() -> None:
+def test_schemas_at_the_limits_are_accepted() -> None:
     fine: dict[str, Any] = {"type": "object"}
     # Three levels are around it.
     params = [{"properties": {"x": deep(MAX_NESTING - more)}} for more in (3, 2)]
@@ -691,7 +697,7 @@ def test_a_definition_may_have_any_name() -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("separator", [".", "_"])
-async def test_calls_take_both_spellings_whichever_is_listed(
+async def test_calls_accept_both_spellings_of_a_name(
     tmp_path: Path, era: Era, separator: str
 ) -> None:
     async with (
@@ -709,7 +715,7 @@ async def test_calls_take_both_spellings_whichever_is_listed(
             await client.call_tool("solar.earth.lunar.info", {})
 
 
-async def test_the_configuration_of_a_daemon_says_how_tools_are_called(home: Path) -> None:
+async def test_the_configuration_sets_the_separator_of_tool_names(home: Path) -> None:
     daemon = Daemon(home)
     config = Path(daemon.paths.config)
     config.parent.mkdir(parents=True)
@@ -770,14 +776,8 @@ async def test_page_by_page_every_entry_comes_once(
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize(
-    "cursor",
-    ["", "nonsense", "%%%%", base64.b64encode(b"plexus.call").decode(), "YWZ0ZXIg_w==", "é" * 4],
-    ids=["empty", "word", "signs", "a-name", "bytes", "unicode"],
-)
-async def test_a_cursor_that_is_none_of_ours_is_an_error(
-    tmp_path: Path, era: Era, cursor: str
-) -> None:
+async def test_a_cursor_that_the_hub_has_not_issued_is_an_error(tmp_path: Path, era: Era) -> None:
+    a_name = base64.b64encode(b"plexus.call").decode()
     async with serving(tmp_path) as served, over_http(served.url, TOKEN, era) as client:
         for ask in (
             client.list_tools,
@@ -785,13 +785,14 @@ async def test_a_cursor_that_is_none_of_ours_is_an_error(
             client.list_resource_templates,
             client.list_prompts,
         ):
-            with pytest.raises(MCPError, match="none of ours") as caught:
-                await ask(cursor=cursor)
-            assert caught.value.error.code == -32602
+            for cursor in ("", "nonsense", "%%%%", a_name, "YWZ0ZXIg_w==", "é" * 4):
+                with pytest.raises(MCPError, match="invalid cursor") as caught:
+                    await ask(cursor=cursor)
+                assert caught.value.error.code == -32602, cursor
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_list_goes_on_after_an_entry_that_is_gone_meanwhile(
+async def test_a_cursor_survives_the_removal_of_its_entry(
     tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp_pages, "PAGE", 2)

@@ -1,4 +1,4 @@
-"""A plugin whose resources change when a test says so, and trees that do."""
+"""A plugin with resources that tests change, and trees that change."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -21,7 +21,7 @@ class Weather(Activation, namespace="weather", version="1.0.0"):
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
-        # Cleared to hold up whoever begins to watch.
+        # Cleared to delay new watchers.
         self.may_begin = asyncio.Event()
         self.may_begin.set()
         self.asked: list[str] = []

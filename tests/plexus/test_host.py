@@ -1,7 +1,9 @@
-"""What a plugin can do through its host."""
+"""Calls, handles, questions and threads of a plugin, through its host."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,14 @@ class Line(Event):
     text: str
 
 
+setting: ContextVar[str] = ContextVar("setting")
+
+
+def in_words(place: str, *, suffix: str) -> str:
+    assert threading.current_thread() is not threading.main_thread()
+    return f"{setting.get()}, {place}{suffix}"
+
+
 class Nosy(Activation, namespace="nosy", version="1.0.0"):
     """Uses other plugins through the hub."""
 
@@ -36,7 +46,7 @@ class Nosy(Activation, namespace="nosy", version="1.0.0"):
 
     @method(streaming=False)
     async def summary(self, handle: str) -> AsyncIterator[Line]:
-        """Resolve somebody else's handle."""
+        """Resolve a handle of another plugin."""
         resolved = await self.host.resolve(handle)
         yield Line(text=f"{resolved.kind}: {resolved.summary}")
 
@@ -46,6 +56,25 @@ class Nosy(Activation, namespace="nosy", version="1.0.0"):
         async with self.host.call("trouble.ask_confirm") as events:
             async for event in events:
                 yield Line(text=event["text"])
+
+    @method
+    async def only(self, of: str, count: int) -> Line:
+        """Take the only event of a method."""
+        event = await self.host.call_one(of, message="x", count=count)
+        return Line(text=event["message"])
+
+    @method
+    async def none(self, message: str, count: int) -> AsyncIterator[Line]:
+        """Send nothing."""
+        for _ in range(0):
+            yield Line(text="")
+
+    @method
+    async def calculate(self) -> Line:
+        """Calculate in a thread."""
+        setting.set("the caller's")
+        text = await self.host.in_thread(in_words, "here", suffix="!")
+        return Line(text=text)
 
     @method
     async def nested_mistake(self) -> Line:
@@ -68,7 +97,7 @@ class Nosy(Activation, namespace="nosy", version="1.0.0"):
 
     @method(streaming=False)
     async def nested_context(self) -> AsyncIterator[Line]:
-        """The caller's surroundings reach the method that is called."""
+        """Return the working directory that a nested call sees."""
         async with self.host.call("trouble.where") as events:
             async for event in events:
                 yield Line(text=event["text"])
@@ -116,19 +145,19 @@ async def test_a_plugin_calls_another_through_the_hub(hub: Hub) -> None:
     assert event["text"] == "hello"
 
 
-async def test_an_error_of_the_inner_call_is_the_outer_calls_error(hub: Hub) -> None:
+async def test_an_error_of_a_nested_call_ends_the_outer_call(hub: Hub) -> None:
     error = await call_error(hub, "trouble.relay", to="echo.onec", message="x")
     assert error["code"] == "method_not_found"
     assert error["guidance"]["suggestion"] == "Did you mean once?"
     assert error["metadata"]["provenance"] == ["plexus", "trouble", "relay"]
 
 
-async def test_wrong_params_of_an_inner_call_are_not_the_callers_mistake(hub: Hub) -> None:
+async def test_invalid_params_of_a_nested_call_are_a_defect_of_the_plugin(hub: Hub) -> None:
     error = await call_error(hub, "nosy.nested_mistake")
     assert error["code"] == "execution_error"
     assert error["message"] == "echo.once: parameter 'message' is missing"
     assert error["guidance"]["suggestion"] == (
-        "nosy.nested_mistake called echo.once wrongly; that is a defect of nosy.nested_mistake"
+        "This is a defect of nosy.nested_mistake, which called echo.once"
     )
 
 
@@ -143,14 +172,14 @@ async def test_an_error_that_points_to_the_log_is_in_the_log_once(
         assert error["message"] in (record.exc_text or record.getMessage())
 
 
-async def test_leaving_an_inner_call_early_ends_it(hub: Hub) -> None:
+async def test_leaving_the_block_of_a_nested_call_cancels_it(hub: Hub) -> None:
     [event] = await call_events(hub, "nosy.first", of="echo.echo", count=1_000_000)
     assert event["text"] == "1"
     others = [task for task in asyncio.all_tasks() if task.get_name().startswith("nested")]
     assert others == []
 
 
-async def test_a_plugin_resolves_foreign_handles(hub: Hub) -> None:
+async def test_a_plugin_resolves_handles_of_other_plugins(hub: Hub) -> None:
     [event] = await call_events(hub, "nosy.summary", handle="echo@1.0.0::once:hi%3A there")
     assert event["text"] == "output: hi: there"
 
@@ -178,7 +207,7 @@ async def test_every_kind_of_question_is_asked_and_answered(hub: Hub) -> None:
     ]
 
 
-async def test_a_question_of_an_inner_call_reaches_the_outer_caller(hub: Hub) -> None:
+async def test_a_question_of_a_nested_call_reaches_the_outer_caller(hub: Hub) -> None:
     caller = await ask(hub, "nosy.ask_through", {"type": "confirmed", "value": False})
     assert caller.items[-2]["content"]["text"] == "False"
 
@@ -192,7 +221,7 @@ async def test_a_question_of_an_inner_call_reaches_the_outer_caller(hub: Hub) ->
         {"type": "confirmed", "value": "yes"},
     ],
 )
-async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(
+async def test_an_invalid_answer_is_refused_and_the_question_stays_open(
     hub: Hub, answer: Any
 ) -> None:
     caller = await ask(hub, "trouble.ask_confirm", answer, wait=0.01)
@@ -201,7 +230,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(
     assert caller.items[-2]["code"] == "timeout"
 
 
-async def test_a_timeout_takes_the_default_where_there_is_one(hub: Hub) -> None:
+async def test_after_a_timeout_the_default_is_the_answer(hub: Hub) -> None:
     caller = await ask(hub, "trouble.ask_confirm", default=True, wait=0.01)
     assert caller.items[-2]["content"]["text"] == "True"
 
@@ -211,17 +240,17 @@ async def test_a_declined_answer_ends_the_call_as_cancelled(hub: Hub) -> None:
     assert caller.items[-2]["code"] == "cancelled"
 
 
-async def test_an_answer_to_nothing_is_refused(hub: Hub) -> None:
+async def test_an_answer_without_a_question_is_refused(hub: Hub) -> None:
     assert host_of(hub).questions.answer("unknown", {"type": "cancelled"}) is not None
 
 
-async def test_nobody_to_ask_is_cancelled_and_not_a_hang(hub: Hub) -> None:
+async def test_a_question_without_a_caller_is_cancelled(hub: Hub) -> None:
     host = host_of(hub)
-    with pytest.raises(Exception, match="nobody to ask"):
+    with pytest.raises(Exception, match="no caller to ask"):
         await host.confirm("Sure?")
 
 
-async def test_the_callers_context_reaches_nested_calls_and_is_empty_outside_of_one(
+async def test_nested_calls_have_the_context_of_the_caller(
     hub: Hub,
 ) -> None:
     caller = Collector(Context(cwd="/somewhere", env={"GREETING": "hello"}))
@@ -234,3 +263,45 @@ async def test_the_callers_context_reaches_nested_calls_and_is_empty_outside_of_
 async def test_progress_outside_of_a_call_is_ignored() -> None:
     hub = build_hub()
     await PlexusHost(hub).progress("nobody listens")
+
+
+async def test_call_one_returns_the_only_event(hub: Hub) -> None:
+    [line] = await call_events(hub, "nosy.only", of="echo.echo", count=1)
+    assert line["text"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("path", "count", "message"),
+    [
+        ("echo.echo", 3, "echo.echo sent more than one event; read them with `host.call`"),
+        ("nosy.none", 0, "nosy.none sent no event; call_one needs exactly one"),
+    ],
+)
+async def test_call_one_refuses_no_event_and_several(
+    hub: Hub, path: str, count: int, message: str
+) -> None:
+    error = await call_error(hub, "nosy.only", of=path, count=count)
+    assert (error["code"], error["message"]) == ("execution_error", message)
+
+
+async def test_call_one_raises_the_error_of_the_method(hub: Hub) -> None:
+    error = await call_error(hub, "nosy.only", of="nosy.missing", count=1)
+    assert error["code"] == "method_not_found"
+
+
+async def test_a_function_in_a_thread_has_the_context_variables_of_the_call(hub: Hub) -> None:
+    [line] = await call_events(hub, "nosy.calculate")
+    assert line["text"] == "the caller's, here!"
+
+
+async def test_an_async_function_is_refused_in_a_thread(hub: Hub) -> None:
+    async def later() -> None:
+        pass
+
+    async def stream() -> AsyncIterator[None]:
+        yield
+
+    functions: list[Callable[[], object]] = [later, stream]
+    for function in functions:
+        with pytest.raises(TypeError, match="which is `async def`; call it without a thread"):
+            await PlexusHost(hub).in_thread(function)

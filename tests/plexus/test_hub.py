@@ -1,4 +1,4 @@
-"""The tree of activations: attaching, finding, hashes."""
+"""The tree of activations: attach, look up, hashes."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ class Said(Event):
 
 
 class Leaf(Activation, version="1.0.0"):
-    """A leaf with a name of its own."""
+    """A leaf with any name."""
 
     def __init__(self, name: str, *children: Activation) -> None:
         self.namespace = name
@@ -41,7 +41,7 @@ class Leaf(Activation, version="1.0.0"):
 
 
 class OtherLeaf(Activation, namespace="leaf", version="1.0.0"):
-    """A leaf whose method differs."""
+    """A leaf with another method."""
 
     @method
     async def say(self, words: str) -> AsyncIterator[Said]:
@@ -57,7 +57,7 @@ def build(*activations: Activation, name: str = "plexus") -> Hub:
     return hub
 
 
-def test_two_plugins_of_one_name_collide() -> None:
+def test_a_second_plugin_of_the_same_name_is_refused() -> None:
     with pytest.raises(Conflict, match="the name 'leaf' is taken in 'plexus'"):
         build(Leaf("leaf"), OtherLeaf())
 
@@ -73,14 +73,14 @@ def test_a_child_cannot_take_the_name_of_its_parents_method() -> None:
         build(Leaf("up", Leaf("say")))
 
 
-def test_a_plugin_whose_child_is_refused_is_refused_whole() -> None:
+def test_a_plugin_is_refused_if_one_of_its_children_is() -> None:
     hub = build_hub()
     with pytest.raises(Conflict):
         hub.attach(Leaf("up", Leaf("twin"), Leaf("twin")), PlexusHost(hub))
     assert hub.root.children == {}
 
 
-def test_children_that_contain_themselves_are_refused_with_a_reason() -> None:
+def test_a_cycle_of_children_is_refused_with_a_reason() -> None:
     class Endless(Leaf, version="1.0.0"):
         """Contains itself."""
 
@@ -105,7 +105,7 @@ async def test_paths_walk_the_tree_to_any_depth() -> None:
     assert said == {"type": "said", "text": "down here"}
 
 
-def test_an_unknown_namespace_is_answered_with_the_nearest_and_all_there_are() -> None:
+def test_the_error_for_an_unknown_namespace_suggests_the_nearest_and_lists_all() -> None:
     hub = build(Leaf("up", Leaf("left"), Leaf("right")))
     with pytest.raises(ActivationNotFound) as caught:
         hub.find(["up", "rigth"])
@@ -114,7 +114,7 @@ def test_an_unknown_namespace_is_answered_with_the_nearest_and_all_there_are() -
     assert caught.value.available == ["left", "right"]
 
 
-def test_the_roots_name_in_front_of_a_path_is_optional() -> None:
+def test_a_path_may_begin_with_the_name_of_the_root() -> None:
     hub = build(Leaf("up", Leaf("down")))
     assert hub.find(["plexus", "up", "down"]) is hub.find(["up", "down"])
 
@@ -164,7 +164,7 @@ def test_attaching_and_detaching_restores_the_hash() -> None:
     assert hub.hash == before
 
 
-def test_a_schema_is_shallow_and_has_the_shape_that_clients_expect() -> None:
+def test_a_schema_is_shallow_and_has_the_documented_shape() -> None:
     hub = build(Leaf("up", Leaf("down")))
     up: dict[str, Any] = json.loads(json.dumps(hub.find(["up"]).schema))
     assert up.keys() == {
@@ -181,7 +181,7 @@ def test_a_schema_is_shallow_and_has_the_shape_that_clients_expect() -> None:
     }
     down = hub.find(["up", "down"]).schema
     assert up["children"] == [
-        {"namespace": "down", "description": "A leaf with a name of its own.", "hash": down["hash"]}
+        {"namespace": "down", "description": "A leaf with any name.", "hash": down["hash"]}
     ]
     assert down["namespace"] == "up.down"
     assert "children" not in down
@@ -198,7 +198,7 @@ def test_a_schema_is_shallow_and_has_the_shape_that_clients_expect() -> None:
     }
 
 
-def test_another_name_of_the_hub_changes_only_the_roots_namespace() -> None:
+def test_the_name_of_the_hub_changes_only_the_namespace_of_the_root() -> None:
     one, other = build(Solar()), build(Solar(), name="galaxy")
     assert other.root.schema["namespace"] == "galaxy"
     assert other.root.schema["plugin_id"] == one.root.schema["plugin_id"]

@@ -1,4 +1,4 @@
-"""Plugins coming to life and ending; a broken one is reported and left out."""
+"""Start and stop of plugins. A plugin that fails is reported and left out."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hubd.activation import Activation, Event, method
+from hubd.activation import API_VERSION, Activation, Event, method
 from hubd.plexus import lifecycle
 from hubd.plexus.discovery import Source
 from hubd.plexus.host import PlexusHost
@@ -43,7 +43,7 @@ class Living(Activation, namespace="living", version="1.0.0"):
 
 
 class Below(Activation, namespace="below", version="1.0.0"):
-    """A child with a life of its own."""
+    """A child with its own lifespan."""
 
     async def lifespan(self) -> AsyncIterator[None]:
         history.append("below starts")
@@ -60,7 +60,7 @@ class FailsToStart(Activation, namespace="fails", version="1.0.0"):
 
 
 class NeverStarts(Activation, namespace="slow", version="1.0.0"):
-    """Takes for ever."""
+    """Never finishes its start."""
 
     async def lifespan(self) -> AsyncIterator[None]:
         await asyncio.Event().wait()
@@ -83,7 +83,7 @@ class FailsLater(Activation, namespace="later", version="1.0.0"):
 
 
 class NeverStops(Activation, namespace="stuck", version="1.0.0"):
-    """Does not come back from its clean-up."""
+    """Never finishes its clean-up."""
 
     async def lifespan(self) -> AsyncIterator[None]:
         yield
@@ -91,13 +91,29 @@ class NeverStops(Activation, namespace="stuck", version="1.0.0"):
 
 
 class BadTable(Activation, namespace="greedy", version="1.0.0"):
-    """Makes a table in somebody else's name."""
+    """Creates a table with the prefix of another plugin."""
 
     migrations = ("CREATE TABLE living_things (n INTEGER) STRICT",)
 
 
+class YieldsNever(Activation, namespace="never", version="1.0.0"):
+    """Has a lifespan that ends at once."""
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        for _ in range(0):
+            yield
+
+
+class YieldsTwice(Activation, namespace="twice", version="1.0.0"):
+    """Has a lifespan that does not end."""
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        yield
+        yield
+
+
 class Grown(Activation, version="1.0.0"):
-    """A child that comes while the hub runs."""
+    """A child that is added at run time."""
 
     def __init__(self, name: str) -> None:
         self.namespace = name
@@ -146,7 +162,7 @@ class GrowingPlugin(Activation, namespace="growing", version="1.0.0"):
 
 
 class RaisesOnInit(Activation, namespace="raising", version="1.0.0"):
-    """Cannot be made."""
+    """Exits when it is created."""
 
     def __init__(self) -> None:
         raise SystemExit("I will not")
@@ -175,6 +191,7 @@ async def test_lifespans_start_before_calls_and_end_in_reverse_order(hub: Hub) -
     ("broken", "reason"),
     [
         (source(FailsToStart), "OSError: no such device"),
+        (source(YieldsNever), f"TypeError: {__name__}.YieldsNever.lifespan ended without `yield`"),
         (source(BadTable), "migration 1 of greedy may not make living_things"),
         (source(RaisesOnInit), "SystemExit: I will not"),
         (source(Living), "the name 'living' is taken in 'plexus'"),
@@ -184,7 +201,7 @@ async def test_lifespans_start_before_calls_and_end_in_reverse_order(hub: Hub) -
         (Source("no colon", "a test"), "TypeError: 'no colon' is not module:Class"),
     ],
 )
-async def test_a_broken_plugin_is_reported_and_left_out_and_the_others_work(
+async def test_a_failed_plugin_is_reported_and_the_others_work(
     hub: Hub, broken: Source, reason: str
 ) -> None:
     async with lifecycle.plugins(hub, PlexusHost(hub), [source(Living), broken]):
@@ -193,6 +210,31 @@ async def test_a_broken_plugin_is_reported_and_left_out_and_the_others_work(
         assert name == str(broken)
         assert why.startswith(reason)
         assert await call_events(hub, "living.say")
+
+
+async def test_a_plugin_for_another_version_of_the_api_is_reported(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "future_plugin.py").write_text(
+        "from hubd.activation import Activation\n"
+        "class Future(Activation, namespace='future', version='1.0.0', requires_api='99.1'):\n"
+        "    'From the future.'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    async with lifecycle.plugins(hub, PlexusHost(hub), [Source("future_plugin:Future", "a test")]):
+        [(_, reason)] = hub.broken
+    assert reason == (
+        "future_plugin.Future requires version 99.1 of the plugin API, and this hubd has "
+        f"{API_VERSION}. Install a newer hubd"
+    )
+
+
+async def test_a_second_yield_of_a_lifespan_is_reported(hub: Hub) -> None:
+    async with lifecycle.plugins(hub, PlexusHost(hub), [source(YieldsTwice), source(Living)]):
+        assert not hub.broken
+    [(_, reason)] = hub.broken
+    assert reason.endswith(f"{__name__}.YieldsTwice.lifespan yielded twice; it must yield once")
+    assert "living ends" in history
 
 
 async def test_a_plugin_that_never_starts_is_left_out(
@@ -204,17 +246,17 @@ async def test_a_plugin_that_never_starts_is_left_out(
         assert "took longer than" in hub.broken[0][1]
 
 
-async def test_background_work_that_fails_harms_nobody(hub: Hub) -> None:
+async def test_failed_background_work_does_not_affect_other_plugins(hub: Hub) -> None:
     async with lifecycle.plugins(hub, PlexusHost(hub), [source(FailsLater), source(Living)]):
         await FailsLater.failed.wait()
         assert await call_events(hub, "living.say")
     assert history[-1] == "living ends"
 
 
-async def test_a_plugin_that_never_stops_does_not_hold_up_the_end(
+async def test_a_plugin_that_never_stops_does_not_block_the_stop(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lifecycle, "STOP_SECONDS", 0.01)
+    monkeypatch.setattr(lifecycle, "STOP_SECONDS", 0.3)
     async with lifecycle.plugins(hub, PlexusHost(hub), [source(NeverStops), source(Living)]):
         pass
     assert history[-1] == "living ends"
@@ -243,7 +285,7 @@ async def test_children_come_and_go_while_the_hub_runs(hub: Hub) -> None:
     assert {"growing.new ends", "growing.first ends"} <= set(history[-4:])
 
 
-async def test_a_child_that_cannot_be_added_is_not_there(hub: Hub) -> None:
+async def test_a_child_that_fails_to_start_is_not_attached(hub: Hub) -> None:
     async with lifecycle.plugins(hub, PlexusHost(hub), [source(GrowingPlugin)]):
         before = hub.hash
         error = await call_error(hub, "growing.grow", name="bad")
@@ -251,7 +293,7 @@ async def test_a_child_that_cannot_be_added_is_not_there(hub: Hub) -> None:
         error = await call_error(hub, "growing.grow", name="first")
         assert error["message"] == "the name 'first' is taken in 'growing'"
         error = await call_error(hub, "growing.shrink", name="second")
-        assert error["message"] == "growing has added no child 'second'"
+        assert error["message"] == "growing has not added a child 'second'"
         assert hub.hash == before
         assert list(hub.find(["growing"]).children) == ["first"]
 

@@ -1,4 +1,4 @@
-"""Handles to data, through the tree of hubs."""
+"""Resolve handles through the tree of hubs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -23,13 +23,13 @@ LUNA = "solar.earth.luna@1.0.0::info:luna"
 
 
 class Ref(Handle, method="make", kind="message", summary="{text} ({missing})"):
-    """Points at a text."""
+    """A text."""
 
     how: str
 
 
 class ListRef(Handle, method="list_of", kind="document", summary="{text} {more}"):
-    """Points at a list."""
+    """A list."""
 
     of: str
 
@@ -49,7 +49,7 @@ class Server(BaseModel):
 
 
 class PlainRef(Handle, method="plain", kind="document", summary="{priority}"):
-    """Points at one of each; a test gives it another summary."""
+    """Values of several types. Tests replace the summary."""
 
     id: str
 
@@ -71,7 +71,7 @@ class Inner(Activation, namespace="inner", version="1.4.2"):
 
     @method
     async def make(self, how: str) -> AsyncIterator[Made]:
-        """Make a handle."""
+        """Return a handle."""
         yield Made(text=how, ref=Ref(how=how))
 
     @resolver
@@ -81,7 +81,7 @@ class Inner(Activation, namespace="inner", version="1.4.2"):
 
     @resolver
     async def made(self, ref: Ref) -> AsyncIterator[Made]:
-        """Resolve as told."""
+        """Resolve in the way that the handle names."""
         if ref.how == "gone":
             raise NotFound("it was removed")
         if ref.how == "raise":
@@ -99,7 +99,7 @@ class Inner(Activation, namespace="inner", version="1.4.2"):
 
     @method
     async def list_of(self, of: str) -> AsyncIterator[Made]:
-        """Make a list."""
+        """Return a handle to a list."""
         yield Made(text=of, more=[{"it's": of}, True, None])
 
     @resolver
@@ -109,7 +109,7 @@ class Inner(Activation, namespace="inner", version="1.4.2"):
 
 
 class Outer(Activation, namespace="outer", version="1.0.0"):
-    """A hub without handles of its own."""
+    """A hub without handle types."""
 
     def children(self) -> Iterable[Activation]:
         return [Inner()]
@@ -156,7 +156,7 @@ async def test_a_moon_resolves_through_two_levels_of_hubs_by_name_and_by_id(hub:
         ("not a handle", "handle_invalid"),
     ],
 )
-async def test_what_cannot_be_resolved_has_its_own_code_alone_and_in_a_batch(
+async def test_each_failure_has_its_code_alone_and_in_a_batch(
     hub: Hub, handle: str, code: str
 ) -> None:
     error = await call_error(hub, "plexus.resolve_handle", handle=handle)
@@ -171,7 +171,7 @@ async def test_what_cannot_be_resolved_has_its_own_code_alone_and_in_a_batch(
     assert failed["message"] == error["message"]
 
 
-async def test_an_unknown_plugin_is_answered_with_those_there_are(hub: Hub) -> None:
+async def test_the_error_for_an_unknown_plugin_lists_the_plugins(hub: Hub) -> None:
     error = await call_error(hub, "plexus.resolve_handle", handle="solar.erath@1.0.0::info:earth")
     assert error["guidance"]["suggestion"] == "Did you mean solar.earth?"
     assert "echo" in error["guidance"]["available"]
@@ -198,7 +198,7 @@ async def test_the_object_forms_of_a_handle_are_accepted(nested: Hub) -> None:
         assert event["handle"] == "outer.inner@1.0.0::make:x"
 
 
-async def test_every_hub_resolves_within_its_own_children_and_no_further(hub: Hub) -> None:
+async def test_a_hub_resolves_only_handles_of_its_children(hub: Hub) -> None:
     [resolved] = await call_events(hub, "solar.earth.resolve_handle", handle=LUNA)
     assert resolved["data"]["name"] == "Luna"
     error = await call_error(hub, "solar.mars.resolve_handle", handle=LUNA)
@@ -220,17 +220,17 @@ async def test_handles_made_below_another_hub_carry_the_full_path(nested: Hub) -
         ("raise", "execution_error"),
     ],
 )
-async def test_a_resolver_that_fails_gives_a_code(nested: Hub, how: str, code: str) -> None:
+async def test_an_error_of_a_resolver_has_a_code(nested: Hub, how: str, code: str) -> None:
     handle = f"outer.inner@1.0.0::make:{how}"
     assert (await call_error(nested, "plexus.resolve_handle", handle=handle))["code"] == code
 
 
-async def test_a_resolver_may_yield_several_things(nested: Hub) -> None:
+async def test_a_resolver_may_yield_several_results(nested: Hub) -> None:
     handle = "outer.inner@1.0.0::make:many"
     assert len(await call_events(nested, "plexus.resolve_handle", handle=handle)) == 3
 
 
-async def test_a_resolver_that_never_answers_is_a_timeout(
+async def test_a_resolver_that_never_ends_is_a_timeout(
     nested: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resolving, "RESOLVE_TIMEOUT_SECONDS", 0.01)
@@ -270,13 +270,13 @@ async def test_a_summary_shows_json_and_not_python(
     assert resolved["summary"] == expected
 
 
-async def test_a_summary_that_does_not_fit_its_data_is_the_handle_itself(nested: Hub) -> None:
+async def test_without_a_fitting_summary_the_handle_is_the_summary(nested: Hub) -> None:
     handle = "outer.inner@1.0.0::make:x"
     [resolved] = await call_events(nested, "plexus.resolve_handle", handle=handle)
     assert resolved["summary"] == handle
 
 
-async def test_data_that_is_nested_deeper_than_a_client_may_send_can_be_looked_into(
+async def test_resolved_data_may_be_nested_deeper_than_a_message(
     nested: Hub,
 ) -> None:
     resolved = await PlexusHost(nested).resolve("outer.inner@1.0.0::make:deep")
@@ -301,7 +301,7 @@ async def test_a_handle_type_is_described_where_it_is_produced(hub: Hub) -> None
     assert info["returns"]["properties"]["handle"] == {"type": "string", "format": "plexus-handle"}
 
 
-async def test_a_template_writes_what_a_handle_points_at(hub: Hub) -> None:
+async def test_a_template_renders_the_data_of_a_handle(hub: Hub) -> None:
     handle = "echo@1.0.0::once:a <b> & c"
     template = "{{count}} x {{message}}{{#missing}}!{{/missing}}"
     [resolved] = await call_events(hub, "plexus.resolve_handle", handle=handle, template=template)
@@ -311,7 +311,7 @@ async def test_a_template_writes_what_a_handle_points_at(hub: Hub) -> None:
     assert plain == {**resolved, "text": None}
 
 
-async def test_a_template_writes_each_of_several(hub: Hub) -> None:
+async def test_a_template_renders_each_of_several_handles(hub: Hub) -> None:
     handles = ["echo@1.0.0::once:one", "echo@2.0.0::once:x", "echo@1.0.0::once:two"]
     events = await call_events(
         hub, "plexus.resolve_handle", handle=handles, template="<{{message}}>"
@@ -331,9 +331,7 @@ async def test_a_template_writes_each_of_several(hub: Hub) -> None:
         ("{{message}}" * 20_000, "longer than 1,048,576 bytes"),
     ],
 )
-async def test_a_template_that_cannot_be_written_is_the_callers_mistake(
-    hub: Hub, template: str, message: str
-) -> None:
+async def test_an_invalid_template_is_invalid_params(hub: Hub, template: str, message: str) -> None:
     handle = "echo@1.0.0::once:" + "x" * 100
     error = await call_error(hub, "plexus.resolve_handle", handle=handle, template=template)
     assert error["code"] == "invalid_params"

@@ -1,9 +1,9 @@
-"""What a method's schema allows is what the hub accepts, for every built-in method."""
+"""The hub accepts exactly the params that a schema allows, for every built-in method."""
 
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -12,6 +12,7 @@ from hubd.errors import HubError
 from hubd.plexus.discovery import BUILT_IN, Source
 from hubd.plexus.namespace import UNIVERSAL_METHODS
 from hubd.plexus.validate import validate
+from tests.support import examples
 
 UUID_TEXT = "550e8400-e29b-41d4-a716-446655440000"
 HANDLE = "echo@1.0.0::once:hi"
@@ -33,7 +34,7 @@ JUNK = st.recursive(
 
 
 def methods() -> dict[str, Method]:
-    """Every method of every built-in plugin, by a name for the test."""
+    """Return every method of every built-in plugin, by path."""
     found = dict(UNIVERSAL_METHODS)
     for target in BUILT_IN:
         activation = Source(target, "built in").load()
@@ -46,7 +47,7 @@ METHODS = methods()
 
 
 def without_id_patterns(schema: Any) -> Any:
-    """Return a schema that allows any text as an id: the code that looks ids up refuses others."""
+    """Return a schema that allows any text as an id. The lookup of an id refuses other texts."""
     if isinstance(schema, list):
         return [without_id_patterns(part) for part in schema]
     if not isinstance(schema, dict):
@@ -66,7 +67,7 @@ SCHEMAS = {
 
 
 def values(schema: Any, root: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Values that a schema may allow; most of them it does."""
+    """Return values of which a schema allows most."""
     if "$ref" in schema:
         return values(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
     for several in ("anyOf", "oneOf"):
@@ -93,7 +94,7 @@ def values(schema: Any, root: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 
 def params_of(method: Method) -> st.SearchStrategy[dict[str, Any]]:
-    """Params that fit for the most part, with one that may be anything."""
+    """Return params that are mostly valid, with one arbitrary value."""
     schema = method.params_schema
     names = sorted(schema.get("properties", {})) or ["unknown"]
     one = st.dictionaries(st.sampled_from([*names, "unknown"]), JUNK, max_size=1)
@@ -110,18 +111,18 @@ def problem(method: Method, params: dict[str, Any]) -> HubError | None:
     return None
 
 
-@settings(max_examples=400)
+@examples(100)
 @given(st.data())
 def test_params_are_accepted_if_and_only_if_the_schema_allows_them(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(METHODS)), "method")
     params = data.draw(params_of(METHODS[name]), "params")
-    # Of parameters that exclude each other, one that is null counts as absent.
+    # In `one_of`, a parameter with the value null counts as absent.
     params = {
         field: value
         for field, value in params.items()
         if value is not None or field not in METHODS[name].one_of
     }
-    # Some texts are refused for what they say: a handle that is none, an id that is none.
+    # Some texts fit the schema and are refused later: invalid handles, unknown ids.
     error = problem(METHODS[name], params)
     is_about_text = error is not None and (
         error.code != "invalid_params" or "UUID" in error.message or "one of" in error.message
@@ -132,7 +133,7 @@ def test_params_are_accepted_if_and_only_if_the_schema_allows_them(data: st.Data
 
 
 @pytest.mark.parametrize("handle", [{}, [{}], {"a": 1}, [HANDLE, {"plugin": "echo"}], [[]], 1])
-def test_what_is_no_handle_is_refused_before_the_call(handle: object) -> None:
+def test_values_that_are_not_handles_are_refused_before_the_call(handle: object) -> None:
     error = problem(UNIVERSAL_METHODS["resolve_handle"], {"handle": handle})
     assert error is not None
     is_object = isinstance(handle, dict) or (isinstance(handle, list) and handle != [[]])
@@ -147,5 +148,5 @@ def test_what_is_no_handle_is_refused_before_the_call(handle: object) -> None:
         [HANDLE, {"source": "cone", "source_version": "1.0.0", "identifier": "a:b"}],
     ],
 )
-def test_texts_and_the_older_objects_are_handles(handle: object) -> None:
+def test_texts_and_older_object_forms_are_handles(handle: object) -> None:
     assert problem(UNIVERSAL_METHODS["resolve_handle"], {"handle": handle}) is None

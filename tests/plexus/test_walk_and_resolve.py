@@ -1,4 +1,4 @@
-"""Every handle of a tree or of a path, resolved in order and streamed."""
+"""Resolve all handles of a tree or of a path, in order, as a stream."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ def told(events: list[dict[str, Any]]) -> list[str]:
     return [event.get("summary") or event["code"] for event in events]
 
 
-async def test_the_handles_of_a_tree_are_resolved_in_its_order(hub: Hub) -> None:
+async def test_the_handles_of_a_tree_are_resolved_in_order_of_creation(hub: Hub) -> None:
     tree_id = await plant(hub)
     first = await add(hub, tree_id, "echo@1.0.0::once:one")
     await call_events(hub, "arbor.node_create_text", tree_id=tree_id, content="a text")
@@ -64,10 +64,10 @@ async def test_the_handles_of_a_tree_are_resolved_in_its_order(hub: Hub) -> None
     assert handles["handles"] == [event["handle"] for event in events]
 
 
-async def test_a_later_child_that_continues_the_chain_comes_after_the_earlier_one(
+async def test_a_later_child_comes_after_an_earlier_one(
     hub: Hub,
 ) -> None:
-    """So lie the messages of a turn: the user's aside, the assistant's in the chain."""
+    """The messages of a turn have this shape: the user's is a branch, the assistant's is not."""
     tree_id = await plant(hub)
     turn = await add(hub, tree_id, "echo@1.0.0::once:turn")
     for message, side in (("user", True), ("assistant", False)):
@@ -79,19 +79,19 @@ async def test_a_later_child_that_continues_the_chain_comes_after_the_earlier_on
     assert [handle[-4:] for handle in handles["handles"]] == ["turn", "user", "tant"]
 
 
-async def test_the_handles_of_a_path_are_those_of_the_path_only(hub: Hub) -> None:
+async def test_only_the_handles_of_the_path_are_resolved(hub: Hub) -> None:
     tree_id = await plant(hub)
     first = await add(hub, tree_id, "echo@1.0.0::once:one")
     await add(hub, tree_id, "echo@1.0.0::once:aside")
     second = await add(hub, tree_id, "echo@1.0.0::once:two", first)
     await add(hub, tree_id, "echo@1.0.0::once:below", second)
     assert told(await call_events(hub, WALK, tree_id=tree_id, node_id=second)) == ["one", "two"]
-    # The beginning of a tree's id is enough, and the end of a node's.
+    # The start of a tree id and the end of a node id are enough.
     assert len(await call_events(hub, WALK, tree_id=tree_id[:8])) == 4
     assert len(await call_events(hub, WALK, tree_id=tree_id, node_id=second[-12:])) == 2
 
 
-async def test_what_fails_is_told_in_its_place_and_does_not_stop_the_others(hub: Hub) -> None:
+async def test_a_failure_is_reported_in_order_and_does_not_stop_the_others(hub: Hub) -> None:
     tree_id = await plant(hub)
     for handle in (
         "echo@1.0.0::once:one",
@@ -118,7 +118,7 @@ async def test_what_fails_is_told_in_its_place_and_does_not_stop_the_others(hub:
     assert events[2]["message"] == "no thing x"
 
 
-async def test_lanes_are_walked_as_asked_for(hub: Hub) -> None:
+async def test_only_the_requested_lanes_are_walked(hub: Hub) -> None:
     tree_id = await plant(hub)
     turn = await add(hub, tree_id, "echo@1.0.0::once:turn")
     await call_events(
@@ -146,8 +146,8 @@ async def test_a_tree_of_many_pages_is_resolved_a_few_at_a_time_and_in_order(hub
     assert 0 < grower_of(hub).most <= resolve.CONCURRENT
 
 
-async def test_what_is_resolved_is_streamed_while_the_next_is_waited_for(hub: Hub) -> None:
-    """And cancelling the call ends what is under way."""
+async def test_results_are_streamed_before_the_last_resolver_ends(hub: Hub) -> None:
+    """Cancelling the call cancels the running resolvers."""
     tree_id = await plant(hub)
     grower = grower_of(hub)
     await add(hub, tree_id, "echo@1.0.0::once:one")
@@ -167,7 +167,7 @@ async def test_what_is_resolved_is_streamed_while_the_next_is_waited_for(hub: Hu
     assert caller.items[1]["code"] == "cancelled"
 
 
-async def test_the_others_go_on_when_the_slow_one_answers(hub: Hub) -> None:
+async def test_resolving_continues_when_a_slow_resolver_ends(hub: Hub) -> None:
     tree_id = await plant(hub)
     grower = grower_of(hub)
     await add(hub, tree_id, "grower@1.0.0::thing:slow:first")
@@ -190,7 +190,7 @@ async def test_the_others_go_on_when_the_slow_one_answers(hub: Hub) -> None:
         ({"node_id": "00000000-0000-4000-8000-000000000000"}, "not_found", "00000000-0000"),
     ],
 )
-async def test_a_tree_or_a_node_that_is_none(
+async def test_invalid_tree_and_node_ids_are_rejected(
     hub: Hub, params: dict[str, Any], code: str, named: str
 ) -> None:
     tree_id = await plant(hub)
@@ -201,10 +201,10 @@ async def test_a_tree_or_a_node_that_is_none(
     assert named in error["message"]
 
 
-async def test_a_tree_without_handles_has_nothing_to_resolve(hub: Hub) -> None:
+async def test_a_tree_without_handles_has_no_results(hub: Hub) -> None:
     assert await call_events(hub, WALK, tree_id=await plant(hub)) == []
 
 
-async def test_a_hub_without_a_database_says_so() -> None:
+async def test_a_hub_without_a_database_is_unavailable() -> None:
     error = await call_error(build_hub(), WALK, tree_id="00000000")
     assert error["code"] == "unavailable"

@@ -1,4 +1,4 @@
-"""mustache: templates by name, filled with data and with what handles point at; prompts of them."""
+"""mustache: templates by name, rendered with data or handles, and offered as prompts."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -31,13 +31,13 @@ def mustache() -> Mustache:
 
 @pytest.fixture
 async def hub(tmp_path: Path, mustache: Mustache) -> AsyncIterator[Hub]:
-    async with hub_with(tmp_path, EchoPlugin(), mustache) as built:
-        yield built
+    async with hub_with(tmp_path, EchoPlugin(), mustache) as hub:
+        yield hub
 
 
 @pytest.fixture
-def told(hub: Hub) -> Iterator[list[str]]:
-    """What the hub says has changed, as it goes on."""
+def notified(hub: Hub) -> Iterator[list[str]]:
+    """Return a list that collects the change notifications of the hub."""
     changes: list[str] = []
     with hub.listening(changes.append):
         yield changes
@@ -67,7 +67,7 @@ async def names(hub: Hub) -> list[str]:
     return [entry["name"] for page in pages for entry in page["templates"]]
 
 
-async def test_a_template_that_is_given_is_filled_with_data(hub: Hub) -> None:
+async def test_a_given_template_is_rendered_with_data(hub: Hub) -> None:
     template = "{{#people}}{{name}} & {{/people}}me"
     data = {"people": [{"name": "Ann"}, {"name": "<Bob>"}]}
     assert await render(hub, template=template, data=data) == "Ann & &lt;Bob&gt; & me"
@@ -75,12 +75,12 @@ async def test_a_template_that_is_given_is_filled_with_data(hub: Hub) -> None:
     assert await render(hub, template="{{a}}.") == "."
 
 
-async def test_a_template_that_is_kept_is_filled_by_its_name(hub: Hub) -> None:
+async def test_a_registered_template_is_rendered_by_name(hub: Hub) -> None:
     await register(hub, "greeting", "Hello {{name}}!")
     assert await render(hub, name="greeting", data={"name": "Ann"}) == "Hello Ann!"
 
 
-async def test_a_template_is_filled_with_what_a_handle_points_at_and_data_stands_above_it(
+async def test_data_overrides_the_data_behind_a_handle(
     hub: Hub,
 ) -> None:
     handle = "echo@1.0.0::once:hello%3A you"
@@ -105,21 +105,19 @@ async def test_a_template_is_filled_with_what_a_handle_points_at_and_data_stands
         (f"{HANDLE}nobody", "handle_target_missing"),
     ],
 )
-async def test_a_handle_that_points_at_nothing_is_refused_as_everywhere(
-    hub: Hub, handle: str, code: str
-) -> None:
+async def test_an_unresolvable_handle_is_rejected(hub: Hub, handle: str, code: str) -> None:
     error = await call_error(hub, "mustache.render", template="x", handle=handle)
     assert error["code"] == code
 
 
 @pytest.mark.parametrize("params", [{}, {"template": "x", "name": "y"}])
-async def test_either_a_template_or_a_name_is_given(hub: Hub, params: dict[str, str]) -> None:
+async def test_a_template_or_a_name_is_required(hub: Hub, params: dict[str, str]) -> None:
     error = await call_error(hub, "mustache.render", **params)
     assert error["code"] == "invalid_params"
     assert error["message"].startswith("give exactly one of template, name")
 
 
-async def test_partials_are_templates_that_are_kept(hub: Hub) -> None:
+async def test_partials_are_registered_templates(hub: Hub) -> None:
     await register(hub, "row", "- {{.}}\n{{>end}}")
     await register(hub, "end", "{{^last}};{{/last}}\n")
     template = "{{title}}\n{{#rows}}\n  {{>row}}\n{{/rows}}\n{{>nobody}}"
@@ -129,7 +127,7 @@ async def test_partials_are_templates_that_are_kept(hub: Hub) -> None:
     assert await render(hub, name="page", data={**data, "last": 1}) == "All\n  - 1\n  \n  - 2\n  \n"
 
 
-async def test_a_template_may_be_its_own_partial_while_the_data_lasts(hub: Hub) -> None:
+async def test_a_recursive_partial_ends_with_its_data(hub: Hub) -> None:
     await register(hub, "tree", "{{name}}({{#below}}{{>tree}}{{/below}})")
     data = {"name": "a", "below": [{"name": "b", "below": []}, {"name": "c", "below": []}]}
     assert await render(hub, name="tree", data=data) == "a(b()c())"
@@ -138,7 +136,7 @@ async def test_a_template_may_be_its_own_partial_while_the_data_lasts(hub: Hub) 
     assert error["message"] == "partial 'loop': partials are nested more than 100 deep"
 
 
-async def test_what_is_wrong_with_a_template_is_told_with_its_line(hub: Hub) -> None:
+async def test_template_errors_name_the_line(hub: Hub) -> None:
     for method, name in (("render", {}), ("register_template", {"name": "bad"})):
         error = await call_error(hub, f"mustache.{method}", template="a\n{{#b}}", **name)
         assert (error["code"], error["message"]) == (
@@ -161,10 +159,10 @@ async def test_rendering_is_bounded(hub: Hub) -> None:
     assert error["message"] == "the text would be longer than 1,048,576 bytes"
 
 
-async def test_a_rendering_cannot_be_made_to_read_partials_without_end(hub: Hub) -> None:
+async def test_the_number_and_length_of_partials_are_limited(hub: Hub) -> None:
     many = "".join(f"{{{{>p{n}}}}}" for n in range(activation.MAX_PARTIALS + 1))
     error = await call_error(hub, "mustache.render", template=many)
-    assert error["message"] == "there are more than 100 partials"
+    assert error["message"] == "the template has more than 100 partials"
     long = "x" * MAX_TEMPLATE
     for n in range(4):
         await register(hub, f"long{n}", f"{{{{>long{n + 1}}}}}{long[30:]}")
@@ -174,7 +172,7 @@ async def test_a_rendering_cannot_be_made_to_read_partials_without_end(hub: Hub)
     assert error["message"] == "the partials have more than 1,048,576 characters"
 
 
-async def test_registering_tells_the_variables_and_gives_a_handle(hub: Hub) -> None:
+async def test_register_template_returns_the_variables_and_a_handle(hub: Hub) -> None:
     event = await register(hub, "mail", "{{to.name}} {{#lines}}{{text}}{{/lines}}{{me}}")
     assert event == {
         "type": "template_registered",
@@ -185,7 +183,7 @@ async def test_registering_tells_the_variables_and_gives_a_handle(hub: Hub) -> N
     }
 
 
-async def test_a_template_is_shown_with_all_that_is_known_of_it(hub: Hub) -> None:
+async def test_get_template_returns_all_fields(hub: Hub) -> None:
     text = "{{to}}{{#lines}}{{text}}{{/lines}}{{>sign}}\r\n"
     await register(hub, "mail", text, description="A letter")
     shown = await get(hub, "mail")
@@ -205,7 +203,7 @@ async def test_a_template_is_shown_with_all_that_is_known_of_it(hub: Hub) -> Non
     }
 
 
-async def test_a_handle_resolves_to_what_the_template_is_now(hub: Hub) -> None:
+async def test_a_handle_resolves_to_the_current_template(hub: Hub) -> None:
     handle = (await register(hub, "mail", "one", description="A letter"))["handle"]
     [resolved] = await call_events(hub, "plexus.resolve_handle", handle=handle)
     assert (resolved["kind"], resolved["summary"]) == ("document", "mail A letter")
@@ -218,22 +216,24 @@ async def test_a_handle_resolves_to_what_the_template_is_now(hub: Hub) -> None:
     assert error["code"] == "handle_target_missing"
 
 
-async def test_the_same_template_twice_changes_nothing(hub: Hub, told: list[str]) -> None:
+async def test_registering_the_same_template_twice_changes_nothing(
+    hub: Hub, notified: list[str]
+) -> None:
     await register(hub, "mail", "one", description="A letter")
     before = await get(hub, "mail")
-    assert told == ["prompts"]
+    assert notified == ["prompts"]
     for replace in (False, True):
         event = await register(hub, "mail", "one", description="A letter", replace=replace)
         assert event["replaced"] is False
     assert await get(hub, "mail") == before
-    assert told == ["prompts"]
+    assert notified == ["prompts"]
 
 
 @pytest.mark.parametrize(
     ("template", "description"), [("two", "A letter"), ("one", ""), ("two", "")]
 )
-async def test_another_template_of_the_same_name_is_a_conflict_unless_it_replaces(
-    hub: Hub, told: list[str], template: str, description: str
+async def test_a_taken_name_is_a_conflict_without_replace(
+    hub: Hub, notified: list[str], template: str, description: str
 ) -> None:
     await register(hub, "mail", "one", description="A letter")
     before = await get(hub, "mail")
@@ -250,15 +250,15 @@ async def test_another_template_of_the_same_name_is_a_conflict_unless_it_replace
     after = await get(hub, "mail")
     assert (after["template"], after["description"]) == (template, description)
     assert after["created_at"] == before["created_at"]
-    assert told == ["prompts", "prompts"]
+    assert notified == ["prompts", "prompts"]
 
 
-async def test_replacing_what_is_not_there_just_adds_it(hub: Hub) -> None:
+async def test_replacing_a_missing_template_adds_it(hub: Hub) -> None:
     assert (await register(hub, "mail", "one", replace=True))["replaced"] is False
 
 
 @pytest.mark.parametrize("name", ["a", "9", "a.b_c-D", "x" * 100, "Mail", "mail"])
-async def test_a_name_is_letters_digits_and_a_few_signs(hub: Hub, name: str) -> None:
+async def test_valid_names_are_accepted(hub: Hub, name: str) -> None:
     await register(hub, name, "{{x}}")
     assert await names(hub) == [name]
     assert await render(hub, name=name, data={"x": 1}) == "1"
@@ -267,13 +267,13 @@ async def test_a_name_is_letters_digits_and_a_few_signs(hub: Hub, name: str) -> 
 @pytest.mark.parametrize(
     "name", ["", ".a", "-a", "_a", "a b", "a/b", "a:b", "ä", "a\n", "\na", "x" * 101]
 )
-async def test_other_names_are_refused(hub: Hub, name: str) -> None:
+async def test_invalid_names_are_rejected(hub: Hub, name: str) -> None:
     error = await call_error(hub, "mustache.register_template", name=name, template="x")
     assert error["code"] == "invalid_params"
     assert "'name'" in error["message"]
 
 
-async def test_texts_have_a_limit(hub: Hub) -> None:
+async def test_too_long_texts_are_rejected(hub: Hub) -> None:
     await register(hub, "most", "x" * MAX_TEMPLATE, description="y" * 1000)
     for more in ({"template": "x" * (MAX_TEMPLATE + 1)}, {"description": "y" * 1001}):
         given = {"name": "more", "template": "x", **more}
@@ -283,7 +283,7 @@ async def test_texts_have_a_limit(hub: Hub) -> None:
     assert error["code"] == "invalid_params"
 
 
-async def test_a_name_that_is_not_there_is_answered_with_the_nearest(hub: Hub) -> None:
+async def test_an_unknown_name_is_answered_with_the_nearest_names(hub: Hub) -> None:
     for method in ("get_template", "delete_template", "render"):
         error = await call_error(hub, f"mustache.{method}", name="greting")
         assert (error["code"], error["message"]) == (
@@ -298,10 +298,12 @@ async def test_a_name_that_is_not_there_is_answered_with_the_nearest(hub: Hub) -
         assert error["guidance"]["available"] == ["greeting", "meeting", "weekly"]
         assert error["guidance"]["suggestion"] == "Did you mean greeting?"
         error = await call_error(hub, f"mustache.{method}", name="ü b")
-        assert error["guidance"]["suggestion"] == "mustache.list_templates lists those there are"
+        assert error["guidance"]["suggestion"] == (
+            "List the templates with `synapse mustache list-templates`"
+        )
 
 
-async def test_looking_for_the_nearest_of_many_names_holds_up_nobody_else(hub: Hub) -> None:
+async def test_the_search_for_nearest_names_does_not_block_other_calls(hub: Hub) -> None:
     for number in range(300):
         await register(hub, f"{number:a>100}", "x")
     ended: list[str] = []
@@ -332,14 +334,14 @@ async def test_templates_are_listed_by_name(hub: Hub) -> None:
         {"name": "a", "description": "", "variables": []},
         {"name": "b", "description": "The second", "variables": ["x", "y", "z"]},
     ]
-    # What the shell completes names with.
+    # Shells complete names with this list.
     spec = Mustache.methods["render"]
     assert spec.annotations["completes"] == {"name": "mustache.list_templates"}
     assert listed_values("name", page) == ["a", "b"]
 
 
 @pytest.mark.parametrize("count", [3, 4, 5])
-async def test_many_templates_come_in_pages(
+async def test_many_templates_are_listed_in_pages(
     hub: Hub, mustache: Mustache, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.setattr(store, "ROWS_PER_ITEM", 2)
@@ -353,19 +355,19 @@ async def test_many_templates_come_in_pages(
     assert [prompt.name for prompt in await mustache.offer_prompts()] == expected
 
 
-async def test_a_deleted_template_is_gone_and_its_name_free(hub: Hub, told: list[str]) -> None:
+async def test_the_name_of_a_deleted_template_is_free(hub: Hub, notified: list[str]) -> None:
     await register(hub, "mail", "one")
     [event] = await call_events(hub, "mustache.delete_template", name="mail")
     assert event == {"type": "template_deleted", "name": "mail"}
     assert await names(hub) == []
-    assert told == ["prompts", "prompts"]
+    assert notified == ["prompts", "prompts"]
     assert (await call_error(hub, "mustache.delete_template", name="mail"))["code"] == "not_found"
-    assert told == ["prompts", "prompts"]
+    assert notified == ["prompts", "prompts"]
     assert (await register(hub, "mail", "two"))["replaced"] is False
 
 
 def offered(prompts: Any) -> dict[str, list[str]]:
-    """The blanks of every prompt, each with `#` for a section and `!` for a required one."""
+    """Return the arguments of every prompt, with `#` for a section and `!` if required."""
     return {
         prompt.name: [
             f"{blank.name}{'#' * (blank.description == SECTION)}{'!' * blank.required}"
@@ -375,7 +377,7 @@ def offered(prompts: Any) -> dict[str, list[str]]:
     }
 
 
-async def test_every_template_is_a_prompt_with_a_blank_for_each_variable(
+async def test_every_template_is_a_prompt_with_an_argument_for_each_variable(
     hub: Hub, mustache: Mustache
 ) -> None:
     assert await mustache.offer_prompts() == []
@@ -388,7 +390,7 @@ async def test_every_template_is_a_prompt_with_a_blank_for_each_variable(
     assert offered([mail]) == {"mail": ["to.name!", "lines#", "text", "why"]}
 
 
-async def test_a_prompt_has_the_blanks_of_its_partials_which_are_never_required(
+async def test_the_variables_of_partials_are_optional_arguments(
     hub: Hub, mustache: Mustache
 ) -> None:
     await register(hub, "a", "{{x}}{{>b}}{{>nobody}}")
@@ -403,9 +405,7 @@ async def test_a_prompt_has_the_blanks_of_its_partials_which_are_never_required(
     assert message.text == "12"
 
 
-async def test_a_prompt_is_filled_as_one_message_that_is_not_escaped(
-    hub: Hub, mustache: Mustache
-) -> None:
+async def test_a_filled_prompt_is_one_unescaped_message(hub: Hub, mustache: Mustache) -> None:
     template = "Dear {{to.name}} <{{to.mail}}>{{#all}}, all{{/all}}{{#list}}\n- {{.}}{{/list}}"
     await register(hub, "mail", template)
     given = {"to.name": "Ann & Bob", "to.mail": "a@b", "all": "true", "list": '["x", "<y>"]'}
@@ -417,7 +417,7 @@ async def test_a_prompt_is_filled_as_one_message_that_is_not_escaped(
     assert message.text == "Dear Ann <>\n- just text"
 
 
-async def test_a_prompt_that_is_not_there_is_not_filled(hub: Hub, mustache: Mustache) -> None:
+async def test_an_unknown_prompt_is_not_found(hub: Hub, mustache: Mustache) -> None:
     with pytest.raises(NotFound, match="there is no template 'nobody'"):
         await mustache.fill_prompt("nobody", {})
 
@@ -443,7 +443,7 @@ async def test_a_prompt_that_is_not_there_is_not_filled(hub: Hub, mustache: Must
         ("[" * 100_000, "[" * 100_000),
     ],
 )
-def test_what_is_typed_for_a_section_is_read_as_json_where_it_is(text: str, value: Any) -> None:
+def test_section_arguments_are_parsed_as_json_if_valid(text: str, value: Any) -> None:
     section = Variable("x", section=True, required=False)
     read = data_of([section], {"x": text})
     assert read == {"x": value}
@@ -461,14 +461,14 @@ def test_what_is_typed_for_a_section_is_read_as_json_where_it_is(text: str, valu
         ({"a": "x", "a.b": ""}, {"a": "x"}),
     ],
 )
-def test_dotted_names_become_fields_and_empty_texts_nothing(
+def test_dotted_names_become_fields_and_empty_texts_are_ignored(
     arguments: dict[str, str], data: dict[str, Any]
 ) -> None:
     assert data_of([Variable("a", section=True, required=False)], arguments) == data
 
 
-def test_what_is_given_as_a_text_and_as_an_object_is_refused() -> None:
-    with pytest.raises(InvalidParams, match=r"'a\.b' is given, but 'a' is no object"):
+def test_a_name_used_as_text_and_as_object_is_rejected() -> None:
+    with pytest.raises(InvalidParams, match=r"'a\.b' is a field, but 'a' is not an object"):
         data_of([], {"a": "x", "a.b": "y"})
 
 
@@ -477,7 +477,7 @@ def test_what_is_given_as_a_text_and_as_an_object_is_refused() -> None:
         st.from_regex(r"[ab](\.[ab]){0,2}", fullmatch=True), st.text(max_size=3) | st.just("[]")
     )
 )
-def test_any_arguments_are_data_or_a_refusal(arguments: dict[str, str]) -> None:
+def test_any_arguments_become_data_or_an_error(arguments: dict[str, str]) -> None:
     sections = [Variable(name, section=True, required=False) for name in arguments]
     try:
         data = data_of(sections, arguments)
@@ -487,7 +487,7 @@ def test_any_arguments_are_data_or_a_refusal(arguments: dict[str, str]) -> None:
         assert {name.split(".")[0] for name, text in arguments.items() if text} == set(data)
 
 
-def test_templates_survive_the_death_of_the_daemon(home: Path) -> None:
+def test_templates_survive_a_killed_daemon(home: Path) -> None:
     with Daemon(home) as daemon:
         for n in range(3):
             given = {"name": f"t{n}", "template": f"{n}: {{{{x}}}}", "description": "d"}

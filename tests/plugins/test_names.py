@@ -29,7 +29,7 @@ NAMED: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-async def test_unsafe_names_are_refused_wherever_something_gets_a_name(tmp_path: Path) -> None:
+async def test_unsafe_names_are_rejected_by_every_method_that_takes_one(tmp_path: Path) -> None:
     async with hub_with(tmp_path, Arbor(), Cone(), Mustache(), ClaudeCode()) as hub:
         for method, parameter, others in NAMED:
             for name in ("a\nb", "\x1b[31mred", "a\u202eb", "a\u200bb", "a\U000e0041b"):

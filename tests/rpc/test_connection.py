@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hubd.activation import Activation, Event, Unavailable, method
-from hubd.plexus.host import Questions
 from hubd.plexus.hub import Hub
+from hubd.plexus.questions import Questions
 from hubd.plugins.echo import EchoPlugin
 from hubd.rpc import calls as running
 from hubd.rpc.clients import Clients
@@ -129,7 +129,7 @@ async def spring() -> Spring:
 
 @pytest.fixture
 async def clients(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Clients]:
-    # What a test left running is cancelled at once.
+    # Calls that a test left running are cancelled at once.
     monkeypatch.setattr(running, "GRACE_SECONDS", 0.0)
     async with Clients(hub, Questions()) as entered:
         yield entered
@@ -198,14 +198,14 @@ async def test_a_call_cancelled_before_it_began_to_run_ends_as_cancelled_too(
     client = Client(clients)
     client.request("trouble.silent", {})
     client.request("plexus.cancel", {"subscription": 1}, "stop")
-    # What is sent later is answered, so the first call has had its turn by then.
+    # A later message has a reply, so the first call has had its turn.
     client.request("echo.ping", {})
     await client.ended(2)
     assert client.answer("stop") == {"success": True}
     assert kinds(client.items(1)) == ["error", "done"]
 
 
-async def test_a_plugin_that_never_lets_go_keeps_nobody_waiting(
+async def test_a_plugin_that_ignores_its_cancellation_delays_no_caller(
     clients: Clients, spring: Spring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "CLEANUP_SECONDS", 0.0)
@@ -224,7 +224,7 @@ async def test_a_plugin_that_never_lets_go_keeps_nobody_waiting(
     assert client.items(1) == items
 
 
-async def test_a_cancel_of_nothing_fails_and_a_notification_gets_no_answer(
+async def test_cancelling_an_unknown_call_fails_and_a_notification_gets_no_reply(
     clients: Clients,
 ) -> None:
     client = Client(clients)
@@ -278,7 +278,7 @@ async def test_a_disconnect_cancels_the_calls_and_runs_their_finally(
     assert kinds(await other.ended(1)) == ["data", "done"]
 
 
-async def test_a_slow_reader_holds_up_its_own_call_only(clients: Clients, spring: Spring) -> None:
+async def test_a_slow_reader_delays_only_its_own_call(clients: Clients, spring: Spring) -> None:
     slow, quick = Client(clients), Client(clients)
     slow.reading.clear()
     slow.request("spring.flow", {})
@@ -298,7 +298,7 @@ async def test_a_slow_reader_holds_up_its_own_call_only(clients: Clients, spring
 
 
 @pytest.mark.parametrize(("trusted", "expected"), [(True, "/there hello"), (False, "None None")])
-async def test_a_context_counts_only_where_it_is_trusted(
+async def test_the_caller_context_is_used_only_on_trusted_transports(
     clients: Clients, trusted: bool, expected: str
 ) -> None:
     client = Client(clients, trusts_context=trusted)
@@ -307,7 +307,9 @@ async def test_a_context_counts_only_where_it_is_trusted(
     assert (await client.ended(1))[0]["content"]["text"] == expected
 
 
-async def test_leaving_tells_calls_why_and_hangs_up(hub: Hub, clients: Clients) -> None:
+async def test_leaving_cancels_calls_with_a_reason_and_closes_connections(
+    hub: Hub, clients: Clients
+) -> None:
     async with Clients(hub, Questions()) as leaving:
         client = Client(leaving)
         client.request("trouble.silent", {})

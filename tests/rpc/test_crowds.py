@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from hubd.activation import Activation, Event, method
-from hubd.plexus.host import Questions
+from hubd.plexus.questions import Questions
 from hubd.plugins.echo import EchoPlugin
 from hubd.rpc import calls as running
 from hubd.rpc import clients as module
@@ -152,7 +152,7 @@ class Hub:
 @pytest.fixture
 async def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
     monkeypatch.setattr(module, "MAX_CLIENTS", CROWD)
-    # What a test leaves behind is ended at once.
+    # Calls that a test leaves running end at once.
     monkeypatch.setattr(running, "GRACE_SECONDS", 0.0)
     monkeypatch.setattr(websocket, "CLOSE_SECONDS", 0.1)
     async with AsyncExitStack() as stack:
@@ -225,9 +225,7 @@ async def test_silence_between_messages_has_no_deadline(hub: Hub, transport: str
     await client.send(PING)
 
 
-async def test_a_client_that_sends_many_calls_at_once_does_not_hold_up_others(
-    hub: Hub, transport: str
-) -> None:
+async def test_many_calls_of_one_client_do_not_delay_others(hub: Hub, transport: str) -> None:
     many, other = await hub.connect(transport), await hub.connect(transport)
     many.write(framed(transport, note("many")) * 1000)
     other.write(framed(transport, note("other")))

@@ -1,4 +1,4 @@
-"""The short way of text frames: what comes out is what the protocol of `websockets` reads."""
+"""Text frames are read exactly as the protocol of `websockets` reads them."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -56,13 +56,13 @@ def pieces(data: bytes, cuts: Sequence[int]) -> list[bytes]:
 
 
 def events(protocol: Protocol) -> Read:
-    """What a protocol has read."""
+    """Return the messages that a protocol has read."""
     found = [event for event in protocol.events_received() if isinstance(event, Frame)]
     return [(frame.opcode, bytes(frame.data), frame.fin) for frame in found]
 
 
 def read_by_protocol(data: bytes) -> tuple[Read, str]:
-    """What comes out if everything passes through the protocol, and what was wrong."""
+    """Return the messages, and the error, if all bytes pass through the protocol."""
     protocol = Protocol(SERVER, state=OPEN, max_size=MAX_SIZE)
     protocol.receive_data(data)
     return events(protocol), str(protocol.parser_exc)
@@ -94,28 +94,26 @@ def test_frames_cut_anywhere_are_read_as_the_protocol_reads_them(
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))
-def test_bytes_that_are_no_frames_fail_as_they_do_in_the_protocol(
-    data: bytes, cuts: list[int]
-) -> None:
+def test_bytes_that_are_not_frames_fail_as_in_the_protocol(data: bytes, cuts: list[int]) -> None:
     # Enough for a header that is begun: only whole headers are handed over.
     data += bytes(14)
     assert read_the_short_way(pieces(data, cuts))[:2] == read_by_protocol(data)
 
 
 @given(st.lists(st.binary(max_size=300), max_size=8))
-def test_plain_messages_do_not_pass_through_the_protocol(messages: list[bytes]) -> None:
+def test_plain_messages_bypass_the_protocol(messages: list[bytes]) -> None:
     data = sent([[Frame(Opcode.TEXT, message)] for message in messages])
     assert read_the_short_way([data])[2] == len(messages)
 
 
-def test_a_message_that_comes_byte_by_byte_is_whole_at_its_last() -> None:
+def test_a_message_that_arrives_byte_by_byte_is_complete_at_its_last_byte() -> None:
     data = Frame(Opcode.TEXT, b"hello").serialize(mask=True)
     splitter = Splitter()
     found = [list(splitter.split(bytes([byte]))) for byte in data]
     assert found == [[]] * (len(data) - 1) + [[(b"hello", True)]]
 
 
-def test_a_long_message_is_not_kept_here_but_passed_on_as_it_comes() -> None:
+def test_a_long_message_is_passed_on_in_pieces_and_not_kept() -> None:
     data = Frame(Opcode.TEXT, b"x" * (MAX_SHORT_BYTES + 1)).serialize(mask=True)
     splitter = Splitter()
     assert list(splitter.split(data[:1000])) == [(data[:1000], False)]
@@ -123,7 +121,7 @@ def test_a_long_message_is_not_kept_here_but_passed_on_as_it_comes() -> None:
 
 
 @pytest.mark.parametrize("size", EDGES)
-def test_a_frame_that_is_made_is_read_by_a_client(size: int) -> None:
+def test_a_client_reads_the_frames_of_the_server(size: int) -> None:
     message = b"y" * size
     client = Protocol(CLIENT, state=OPEN, max_size=None)
     client.receive_data(text_frame(message))

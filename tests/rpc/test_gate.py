@@ -1,4 +1,4 @@
-"""The gate: token, Host and Origin of whoever comes in over TCP."""
+"""The gate checks token, Host and Origin of TCP requests."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ class Headers:
 
 
 def status(gate: Gate, *pairs: tuple[str, str], path: str = "/") -> int | None:
-    """The HTTP status of the refusal; None for somebody who may come in."""
+    """Return the HTTP status of the refusal; None if the request is allowed."""
     refusal = gate.check(path, Headers(*pairs))
     if refusal is not None:
         assert refusal.message
@@ -39,7 +39,7 @@ def status(gate: Gate, *pairs: tuple[str, str], path: str = "/") -> int | None:
     return refusal.status if refusal else None
 
 
-def test_the_right_token_opens() -> None:
+def test_the_right_token_is_accepted() -> None:
     assert status(LOCKED, HOST, BEARER) is None
 
 
@@ -81,13 +81,13 @@ def test_any_other_authorization_is_401(value: str) -> None:
     assert status(LOCKED, HOST, ("Authorization", value)) == 401
 
 
-def test_a_token_is_not_guessed_by_what_utf_8_cannot_carry() -> None:
+def test_a_token_with_lone_surrogates_is_refused() -> None:
     odd = Gate("?" * 20)
     assert status(odd, HOST, ("Authorization", "Bearer " + "\udcff" * 20)) == 401
     assert status(odd, HOST, ("Authorization", "Bearer " + "?" * 20)) is None
 
 
-def test_two_authorizations_are_none() -> None:
+def test_two_authorization_headers_are_refused() -> None:
     assert status(LOCKED, HOST, BEARER, BEARER) == 401
 
 
@@ -115,7 +115,7 @@ def test_two_authorizations_are_none() -> None:
         pytest.param(LOCKED, [BEARER], "/?token=wrong", None, id="header without origin"),
     ],
 )
-def test_a_token_in_the_address_counts_only_from_an_allowed_page(
+def test_a_token_in_the_url_is_accepted_only_from_an_allowed_origin(
     gate: Gate, pairs: list[tuple[str, str]], path: str, expected: int | None
 ) -> None:
     assert status(gate, HOST, *pairs, path=path) == expected
@@ -156,7 +156,9 @@ def test_a_listed_origin_still_needs_the_token() -> None:
 @pytest.mark.parametrize("gate", [LOCKED, OPEN], ids=["token", "open"])
 @pytest.mark.parametrize("port", ["", ":4444", ":80"])
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "[::1]", "LocalHost"])
-def test_our_own_names_are_ours_with_and_without_a_port(gate: Gate, name: str, port: str) -> None:
+def test_local_host_names_are_allowed_with_and_without_a_port(
+    gate: Gate, name: str, port: str
+) -> None:
     assert status(gate, ("Host", name + port), BEARER) is None
 
 
@@ -196,7 +198,7 @@ def test_our_own_names_are_ours_with_and_without_a_port(gate: Gate, name: str, p
     ],
     ids=lambda host: ascii(host)[:40],
 )
-def test_any_other_host_is_403_with_the_token_and_without_one_at_all(gate: Gate, host: str) -> None:
+def test_any_other_host_is_403_with_and_without_the_token(gate: Gate, host: str) -> None:
     assert status(gate, ("Host", host), BEARER) == 403
 
 
@@ -207,7 +209,7 @@ def test_no_host_and_several_hosts_are_403(gate: Gate) -> None:
     assert status(gate, HOST, ("Host", "evil.example"), BEARER) == 403
 
 
-def test_an_open_gate_wants_no_token_but_checks_the_rest() -> None:
+def test_a_gate_without_a_token_still_checks_host_and_origin() -> None:
     assert status(OPEN, HOST) is None
     assert status(OPEN, HOST, ("Authorization", "Bearer wrong")) is None
     assert status(OPEN, ("Host", "evil.example")) == 403
@@ -215,7 +217,7 @@ def test_an_open_gate_wants_no_token_but_checks_the_rest() -> None:
 
 
 @given(host=st.text(), origin=st.text(), authorization=st.text(), path=st.text())
-def test_no_header_or_path_raises_and_none_of_them_opens(
+def test_arbitrary_headers_and_paths_are_refused_without_an_exception(
     host: str, origin: str, authorization: str, path: str
 ) -> None:
     gate = Gate(TOKEN, frozenset({origin}))
@@ -244,7 +246,7 @@ ORIGINS = st.lists(st.one_of(st.sampled_from([PAGE, "null", f"{PAGE}.evil.exampl
     allowed=st.frozensets(st.sampled_from([PAGE, "null"])),
     same=st.booleans(),
 )
-def test_who_comes_in_has_our_host_only_listed_origins_and_the_very_token(
+def test_allowed_requests_have_a_local_host_listed_origins_and_the_token(
     token: str | None,
     given_token: str | None,
     hosts: list[str],

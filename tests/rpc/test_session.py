@@ -130,7 +130,7 @@ def test_the_reply_carries_the_id_and_the_next_subscription(
         assert strictly(start.reply) == {"jsonrpc": "2.0", "id": request_id, "result": expected}
 
 
-def test_an_id_too_large_for_a_number_never_makes_a_reply_that_is_no_json(
+def test_a_reply_to_a_huge_numeric_id_is_valid_json(
     session: Session,
 ) -> None:
     action = session.receive(message("echo.once", id=7).replace(b"7", b"1e999"))
@@ -171,7 +171,7 @@ def test_a_request_starts_the_method_it_names(
     assert (start.method, start.params, start.context) == (method, expected, context)
 
 
-def test_another_root_name_has_its_own_words() -> None:
+def test_the_methods_of_a_connection_follow_the_name_of_the_hub() -> None:
     session = Session("hub")
     assert isinstance(session.receive(message("hub.cancel", [4])), Cancel)
     assert isinstance(session.receive(message("hub.respond", ["r", {}])), Answer)

@@ -13,7 +13,7 @@ from websockets.frames import Close, CloseCode, Frame, Opcode
 from websockets.protocol import CLIENT, OPEN, Protocol
 
 from hubd.activation import Activation, Event, method
-from hubd.plexus.host import Questions
+from hubd.plexus.questions import Questions
 from hubd.rpc.clients import Clients
 from hubd.rpc.gate import Gate
 from hubd.rpc.websocket import serve_websocket
@@ -34,7 +34,7 @@ class Said(Event):
 
 
 class Listener(Activation, namespace="listener", version="1.0.0"):
-    """Knows what was said to it."""
+    """Stores the messages that it received."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -55,7 +55,7 @@ class RawClient:
         self._read: list[Frame] = []
 
     async def send(self, *data: bytes) -> None:
-        """Each piece in a packet of its own, as far as that can be had."""
+        """Send each piece in a separate packet, if possible."""
         for piece in data:
             self._writer.write(piece)
             await self._writer.drain()
@@ -81,7 +81,7 @@ class RawClient:
         return self._read.pop(0)
 
     async def said(self) -> str:
-        """What one call of listener.hear says."""
+        """Return the reply of one call of listener.hear."""
         contents: list[Any] = []
         while True:
             message = json.loads(bytes((await self.frame()).data))
@@ -129,7 +129,7 @@ async def test_a_call_that_comes_together_with_the_request_is_answered(client: R
 
 
 @pytest.mark.parametrize("cut", range(len(REQUEST) - 5, len(REQUEST) + 8))
-async def test_a_request_and_a_call_may_be_cut_anywhere(client: RawClient, cut: int) -> None:
+async def test_a_request_and_a_call_may_be_split_anywhere(client: RawClient, cut: int) -> None:
     whole = REQUEST + masked(Opcode.TEXT, CALL)
     await client.open(whole[:cut], whole[cut:-1], whole[-1:])
     assert await client.said() == "hi"
@@ -157,7 +157,7 @@ async def test_a_call_in_fragments_with_a_ping_between_them_is_answered(client: 
 
 
 @pytest.mark.parametrize("between", [b"", masked(Opcode.PONG, b"")], ids=["at once", "a pong"])
-async def test_a_message_that_begins_inside_another_is_a_protocol_error(
+async def test_a_message_that_starts_inside_another_is_a_protocol_error(
     client: RawClient, between: bytes
 ) -> None:
     await client.open(REQUEST)
@@ -176,7 +176,7 @@ async def test_a_frame_that_is_not_masked_is_a_protocol_error(client: RawClient)
     assert Close.parse(bytes(frame.data)).code == CloseCode.PROTOCOL_ERROR
 
 
-async def test_what_comes_after_a_closing_frame_is_not_heard(
+async def test_frames_after_a_closing_frame_are_ignored(
     client: RawClient, listener: Listener
 ) -> None:
     await client.open(REQUEST)

@@ -41,7 +41,7 @@ async def chat(db: Database, monkeypatch: pytest.MonkeyPatch) -> tuple[StreamRow
     return row, [event.node_id for event in await streams.events(db, row.key, 0, 10)]
 
 
-async def test_an_end_means_the_one_event_of_the_stream_that_has_it(
+async def test_last_digits_find_the_only_matching_event_of_the_stream(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, nodes = await chat(db, monkeypatch)
@@ -53,7 +53,7 @@ async def test_an_end_means_the_one_event_of_the_stream_that_has_it(
         assert await cursors.node_id(db, first, ids.text(node_id)) == node_id
 
 
-async def test_ends_that_mean_no_event_or_several_are_refused(
+async def test_last_digits_of_no_event_or_of_several_are_refused(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream, nodes = await chat(db, monkeypatch)
@@ -67,7 +67,7 @@ async def test_ends_that_mean_no_event_or_several_are_refused(
             await cursors.node_id(db, stream, written)
 
 
-async def test_an_end_that_means_no_event_any_more_has_expired(
+async def test_last_digits_of_a_removed_event_have_expired(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream, _ = await chat(db, monkeypatch)

@@ -1,4 +1,4 @@
-"""The database: what was acknowledged is there, and nobody waits for anybody else."""
+"""The database: acknowledged writes are durable, and reads don't wait for writes."""
 
 import asyncio
 import sqlite3
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.errors import DatabaseUnusable, HubError, Internal
 from hubd.storage.database import MAX_GROUP, SPOOL_BYTES, Database, Tx
 from hubd.storage.readers import READERS
-from tests.support import PATIENCE_SECONDS, environment, file_size_limit
+from tests.support import PATIENCE_SECONDS, environment, examples, file_size_limit
 
 # Both halves of a job are written by one transaction: one without the other is a torn state.
 HALVES = """CREATE TABLE halves (
@@ -40,7 +40,7 @@ endless = pytest.mark.parametrize(
 
 
 class Refused(Exception):
-    """What a caller's own function raises."""
+    """An exception of a caller's function."""
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def checkpoint(path: Path, patience: float = 0) -> tuple[int, int, int]:
 
 
 def run_apart(scenario: Callable[..., Awaitable[None]], *arguments: str) -> None:
-    """Run a coroutine of this module in a process of its own, which may not hang."""
+    """Run a coroutine of this module in another process, with a timeout."""
     code = (
         f"import asyncio, sys; from {__name__} import {scenario.__name__} as scenario; "
         "asyncio.run(scenario(*sys.argv[1:]))"
@@ -127,13 +127,13 @@ def run_apart(scenario: Callable[..., Awaitable[None]], *arguments: str) -> None
 # Writing
 
 
-async def test_a_transaction_returns_what_its_function_returns(db: Database) -> None:
+async def test_a_transaction_returns_the_result_of_its_function(db: Database) -> None:
     assert await db.transaction(both_halves(7)) == 7
     assert await db.execute("UPDATE halves SET body = x'00'") == 2
 
 
 @pytest.mark.parametrize("fail", FAILURES)
-async def test_what_a_transaction_raises_reaches_the_caller_and_nothing_remains(
+async def test_an_exception_of_a_transaction_reaches_the_caller_and_rolls_back(
     db: Database, fail: Callable[[Tx], object]
 ) -> None:
     with pytest.raises(FAILURES[fail]):
@@ -142,7 +142,7 @@ async def test_what_a_transaction_raises_reaches_the_caller_and_nothing_remains(
     assert await db.transaction(both_halves(1)) == 1
 
 
-async def test_a_function_that_wants_to_exit_does_not_end_the_writer(db: Database) -> None:
+async def test_a_function_that_raises_system_exit_does_not_end_the_writer(db: Database) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         with pytest.raises((SystemExit, HubError)):
             await db.transaction(one_half_then(1, lambda tx: sys.exit("bye")))
@@ -150,8 +150,8 @@ async def test_a_function_that_wants_to_exit_does_not_end_the_writer(db: Databas
 
 
 @given(waves=st.lists(st.lists(st.sampled_from([None, *FAILURES]), min_size=1), max_size=5))
-@settings(max_examples=40)
-async def test_failing_transactions_do_not_hurt_their_neighbours(
+@examples(12)
+async def test_a_failing_transaction_does_not_affect_others_in_its_batch(
     waves: list[list[Callable[[Tx], object] | None]],
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
@@ -239,7 +239,7 @@ async def test_a_write_that_returned_is_seen_by_every_kind_of_read(db: Database)
         assert [row async for row in db.iterate("SELECT max(job) AS last FROM halves")] == [found]
 
 
-async def test_closing_finishes_what_was_submitted(tmp_path: Path) -> None:
+async def test_closing_finishes_the_submitted_transactions(tmp_path: Path) -> None:
     db = Database(tmp_path / "hub.db")
     async with db:
         await db.execute(HALVES)
@@ -281,8 +281,8 @@ values = st.one_of(
 
 
 @given(rows=st.lists(st.tuples(values, values)))
-@settings(max_examples=25)
-async def test_rows_come_back_as_they_were_written(rows: list[tuple[Any, Any]]) -> None:
+@examples(8)
+async def test_rows_are_read_as_they_were_written(rows: list[tuple[Any, Any]]) -> None:
     expected = [{"a": a, "b": b} for a, b in rows]
     sql = "SELECT a, b FROM anything ORDER BY rowid"
     with tempfile.TemporaryDirectory() as directory:
@@ -298,9 +298,7 @@ async def test_rows_come_back_as_they_were_written(rows: list[tuple[Any, Any]]) 
 
 
 @pytest.mark.parametrize("method", ["fetch_one", "fetch_all"])
-async def test_a_long_read_is_right_and_leaves_the_loop_to_others(
-    db: Database, method: str
-) -> None:
+async def test_a_long_read_does_not_block_the_event_loop(db: Database, method: str) -> None:
     ticks = 0
 
     async def tick() -> None:
@@ -340,7 +338,7 @@ async def test_short_reads_do_not_wait_for_a_transaction(db: Database) -> None:
     assert await whole_jobs(db) == [1]
 
 
-async def test_a_slow_consumer_holds_no_snapshot_and_sees_no_later_rows(db: Database) -> None:
+async def test_a_slow_consumer_holds_no_snapshot_and_reads_no_later_rows(db: Database) -> None:
     await asyncio.gather(*(db.transaction(both_halves(job)) for job in range(1000)))
     seen = []
     async with aclosing(db.iterate("SELECT job FROM halves WHERE half = 1")) as rows:

@@ -1,4 +1,4 @@
-"""Ids: what they look like, how they sort, and what a beginning of one means."""
+"""Ids: their form, their order, and their abbreviations."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,14 +37,14 @@ def clock(*times: int) -> Iterator[None]:
 
 @given(st.lists(st.integers(0, 2**62), min_size=2, max_size=50))
 @example([MOMENT + 1, MOMENT])
-def test_later_ids_sort_later_whatever_the_clock_does(times: list[int]) -> None:
+def test_later_ids_sort_later_even_if_the_clock_is_set_back(times: list[int]) -> None:
     with clock(*times):
         made = [ids.uuid7() for _ in times]
     assert made == sorted(made)
     assert len(set(made)) == len(made)
 
 
-def test_ids_of_the_same_nanosecond_sort_by_creation_also_beyond_a_millisecond() -> None:
+def test_ids_of_the_same_nanosecond_sort_by_creation() -> None:
     with clock(MOMENT):
         made = [ids.uuid7() for _ in range(10_000)]
     assert made == sorted(set(made))
@@ -52,14 +52,14 @@ def test_ids_of_the_same_nanosecond_sort_by_creation_also_beyond_a_millisecond()
     assert int.from_bytes(made[-1][:6]) - int.from_bytes(made[0][:6]) == 10_000 // 4096
 
 
-def test_a_sortable_id_says_its_millisecond() -> None:
+def test_a_version_7_id_contains_its_millisecond() -> None:
     with clock(MOMENT + 5_000_000):
         made = UUID(bytes=ids.uuid7())
     assert made.int >> 80 == MOMENT // 1_000_000 + 5
 
 
 @pytest.mark.parametrize(("make", "version"), [(ids.uuid4, 4), (ids.uuid7, 7)])
-def test_ids_are_uuids_of_their_version_and_never_the_same(make: type[bytes], version: int) -> None:
+def test_ids_are_unique_uuids_of_their_version(make: type[bytes], version: int) -> None:
     made = [UUID(bytes=make()) for _ in range(1000)]
     assert {(entry.version, entry.variant) for entry in made} == {(version, RFC_4122)}
     assert len(set(made)) == len(made)
@@ -71,7 +71,7 @@ def test_an_id_is_written_as_the_uuid_module_writes_it(value: bytes) -> None:
 
 
 @given(uuids)
-def test_every_beginning_of_eight_digits_or_more_spans_exactly_the_ids_that_begin_so(
+def test_a_prefix_of_eight_or_more_digits_spans_exactly_its_ids(
     wanted: UUID,
 ) -> None:
     for written in (str(wanted), wanted.hex):
@@ -114,12 +114,12 @@ def test_a_whole_id_spans_itself_alone(wanted: UUID) -> None:
         "%",
     ],
 )
-def test_what_is_no_beginning_of_an_id_spans_nothing(written: str) -> None:
+def test_text_that_is_not_a_prefix_of_an_id_is_refused(written: str) -> None:
     assert ids.span(written) is None
 
 
 @given(uuids)
-def test_every_end_of_four_digits_or_more_is_read_as_its_digits(wanted: UUID) -> None:
+def test_four_or_more_last_digits_are_read_as_they_are(wanted: UUID) -> None:
     for written in (str(wanted), wanted.hex):
         for start in range(len(written) + 1):
             end = written[start:]

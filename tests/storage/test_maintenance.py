@@ -1,4 +1,4 @@
-"""Backups that are whole, and a check that finds what is broken."""
+"""Backups are complete, and the check finds damage."""
 
 import asyncio
 import os
@@ -13,7 +13,8 @@ import pytest
 
 from hubd.errors import Conflict, DatabaseUnusable, HubError, NotFound
 from hubd.storage.database import Database, Tx
-from hubd.storage.maintenance import Finding, backup, check
+from hubd.storage.maintenance import backup, check
+from hubd.wire.checks import Finding
 from tests.support import Daemon, file_size_limit, hubd
 
 # Each transaction adds a row to both: a copy that has one without the other is torn.
@@ -28,7 +29,7 @@ FILL = """INSERT INTO parents (body)
 
 @pytest.fixture
 async def path(tmp_path: Path) -> Path:
-    """A database of about 2 MB that nobody has open."""
+    """Return a closed database of about 2 MB."""
     path = tmp_path / "hub.db"
     async with Database(path) as db:
         for sql in (*TABLES, FILL, "INSERT INTO children SELECT id FROM parents"):
@@ -89,7 +90,7 @@ async def test_a_backup_taken_while_writing_is_consistent_and_complete(path: Pat
             done = True
 
 
-async def test_a_backup_of_a_running_daemon_holds_all_that_was_acknowledged(home: Path) -> None:
+async def test_a_backup_of_a_running_daemon_has_all_acknowledged_writes(home: Path) -> None:
     with Daemon(home, "--plugin", "tests.plugins_for_tests:Trouble") as daemon:
         async with daemon.client() as client:
             for text in ("one", "two"):
@@ -219,7 +220,7 @@ BROKEN: list[tuple[Callable[[Path], None], str, str]] = [
 ]
 
 
-def test_a_good_database_is_clean_and_not_changed_by_looking(path: Path) -> None:
+def test_a_check_of_a_good_database_passes_and_does_not_change_it(path: Path) -> None:
     before = path.read_bytes()
     assert failed(check(path)) == []
     assert {finding.what for finding in check(path)} == {
@@ -234,7 +235,7 @@ def test_a_good_database_is_clean_and_not_changed_by_looking(path: Path) -> None
 
 
 @pytest.mark.parametrize(("damage", "what", "detail"), BROKEN)
-def test_the_check_finds_what_is_broken(
+def test_the_check_finds_damage(
     path: Path, damage: Callable[[Path], None], what: str, detail: str
 ) -> None:
     damage(path)
@@ -247,7 +248,7 @@ def test_the_check_finds_what_is_broken(
     assert f"FAIL {bad.what}: " in result.stdout
 
 
-def test_a_database_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> None:
+def test_a_check_does_not_create_a_missing_database(tmp_path: Path) -> None:
     for look in (check, lambda path: backup(path, tmp_path / "copy.db")):
         with pytest.raises(HubError) as caught:
             look(tmp_path / "hub.db")

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.errors import DatabaseNewer, DatabaseUnusable, HubError
@@ -18,6 +18,7 @@ from hubd.storage import migrations
 from hubd.storage.database import Database
 from hubd.storage.migrations import APPLICATION_ID, HUB
 from hubd.storage.tables import HUB_MIGRATIONS
+from tests.support import examples
 
 STEPS = (
     "CREATE TABLE p_items (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT",
@@ -84,7 +85,7 @@ async def test_a_blank_database_gets_every_step_in_order(tmp_path: Path) -> None
 
 
 @given(st.lists(st.integers(0, len(STEPS)), max_size=4).map(sorted))
-@settings(max_examples=20)
+@examples(6)
 async def test_every_way_through_earlier_versions_ends_in_the_same_database(
     tmp_path_factory: pytest.TempPathFactory, versions: list[int]
 ) -> None:
@@ -187,7 +188,7 @@ async def test_steps_before_the_failing_one_remain(tmp_path: Path) -> None:
         "CREATE TABLE p_b (x ANY CHECK (x <> 'deferred')) STRICT",
     ],
 )
-async def test_comments_and_texts_are_no_statements(tmp_path: Path, step: str) -> None:
+async def test_semicolons_in_comments_and_texts_end_no_statement(tmp_path: Path, step: str) -> None:
     async with Database(tmp_path / "hub.db") as db:
         await db.migrate("p", [step])
         assert await db.fetch_all("SELECT x FROM p_b") == []
@@ -214,7 +215,7 @@ OTHERS = (
     "CREATE TABLE q_items (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT;"
     "CREATE INDEX q_text ON q_items (text)",
 )
-# What a migration of `p` tries, and the end of the sentence that refuses it.
+# Statements of a migration of `p`, and the end of the error that refuses each.
 TRESPASSES = {
     "DROP TABLE q_items": "drop q_items",
     "DROP INDEX q_text": "drop q_text",
@@ -274,7 +275,7 @@ async def test_a_prefix_does_not_reach_the_hubs_tables_or_a_longer_prefix(tmp_pa
         await db.migrate("p", ["CREATE TABLE p_x (y ANY) STRICT"])
 
 
-async def test_a_migration_may_do_all_that_its_own_tables_need(tmp_path: Path) -> None:
+async def test_a_migration_may_change_its_own_tables_in_every_way(tmp_path: Path) -> None:
     step = """
     CREATE TABLE p_b (n INTEGER PRIMARY KEY AUTOINCREMENT, tree REFERENCES arbor_trees (key),
         item INTEGER REFERENCES p_items ON DELETE CASCADE, text TEXT UNIQUE);
@@ -371,7 +372,7 @@ REFUSED: list[tuple[Callable[[Path], None], type[HubError], str]] = [
 
 
 @pytest.mark.parametrize(("prepare", "error", "message"), REFUSED)
-async def test_a_database_that_is_not_ours_is_refused_untouched(
+async def test_a_foreign_database_is_refused_and_not_changed(
     tmp_path: Path, prepare: Callable[[Path], None], error: type[HubError], message: str
 ) -> None:
     path = tmp_path / "hub.db"

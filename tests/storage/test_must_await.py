@@ -35,7 +35,7 @@ async def test_every_way_to_await_gives_the_result_or_the_error() -> None:
             await way(doubled(-1))
 
 
-async def test_a_cancelled_task_ends_it() -> None:
+async def test_cancelling_the_task_ends_the_wait() -> None:
     task = asyncio.create_task(doubled(1))
     await asyncio.sleep(0)
     task.cancel()

@@ -16,7 +16,7 @@ NAMES = Names(
 )
 TOM = bytes.fromhex("aaaaaaaa111141118111111111111111")
 TIM = bytes.fromhex("aaaaaaaa222242228222222222222222")
-# Somebody is called as another one's id is written.
+# This name is the id of another row.
 ODD = bytes.fromhex("bbbbbbbb333343338333333333333333")
 
 
@@ -50,7 +50,7 @@ async def found(db: Database, named: str, how: str) -> tuple[Any, ...]:
         ("cafecafe", "cafecafe"),
     ],
 )
-async def test_the_one_that_is_meant_is_found(
+async def test_a_row_is_found_by_name_id_or_prefix(
     db: Database, named: str, name: str, how: str
 ) -> None:
     assert (await found(db, named, how))[2] == name
@@ -60,7 +60,7 @@ async def test_the_one_that_is_meant_is_found(
 @pytest.mark.parametrize(
     ("named", "error", "message"),
     [
-        ("aaaaaaaa", Ambiguous, "more than one pet begins with aaaaaaaa"),
+        ("aaaaaaaa", Ambiguous, "more than one pet has an id that starts with aaaaaaaa"),
         ("aaaaaaa", NotFound, "no pet 'aaaaaaa'"),
         ("tom", NotFound, "no pet 'tom'"),
         ("", NotFound, "no pet ''"),
@@ -68,7 +68,7 @@ async def test_the_one_that_is_meant_is_found(
         ("dddddddd", NotFound, "no pet 'dddddddd'"),
     ],
 )
-async def test_what_means_none_or_several_is_refused(
+async def test_names_without_a_unique_row_are_refused(
     db: Database, named: str, error: type[HubError], message: str, how: str
 ) -> None:
     with pytest.raises(error) as caught:

@@ -3,13 +3,14 @@
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.storage import ids
 from hubd.storage.arbor import outline, tree
 from hubd.storage.arbor.tree import EVENTS, MAIN, TreeRow
 from hubd.storage.database import Database, Tx
+from tests.support import examples
 
 # Few different digits, so that many ids end alike.
 node_ids = st.lists(st.sampled_from("0123"), min_size=8, max_size=8).map(
@@ -28,8 +29,8 @@ def plant(tx: Tx, main: set[bytes], events: set[bytes]) -> TreeRow:
 
 
 @given(st.sets(node_ids, max_size=30), st.sets(node_ids, max_size=10))
-@settings(max_examples=25)
-async def test_a_short_id_is_the_shortest_end_that_only_its_node_has(
+@examples(8)
+async def test_a_short_id_is_the_shortest_unique_end_of_the_id(
     main: set[bytes], events: set[bytes]
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:

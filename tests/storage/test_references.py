@@ -1,4 +1,4 @@
-"""Who holds a tree, and what becomes of one that nobody holds."""
+"""References to trees, and the end of trees without references."""
 
 import logging
 import math
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.errors import Conflict, NotFound
@@ -15,6 +15,7 @@ from hubd.storage.arbor import references, tree, walk
 from hubd.storage.arbor.references import DAY, Periods, Step
 from hubd.storage.arbor.tree import TreeRow
 from hubd.storage.database import Database, Tx
+from tests.support import examples
 
 NOW = 1_700_000_000
 PERIODS = Periods(scheduled=7 * DAY, archived=30 * DAY)
@@ -56,7 +57,7 @@ async def state_of(db: Database, oak: TreeRow) -> str:
 # Holding
 
 
-async def test_every_owner_has_a_count_of_its_own(db: Database, oak: TreeRow) -> None:
+async def test_references_are_counted_per_owner(db: Database, oak: TreeRow) -> None:
     assert await claim(db, oak, "bob", 3) == (3, 4)
     assert await claim(db, oak, "ann") == (2, 5)
     assert await release(db, oak, "bob", 2) == (1, 3)
@@ -64,7 +65,7 @@ async def test_every_owner_has_a_count_of_its_own(db: Database, oak: TreeRow) ->
     assert (found.ref_count, found.owners) == (3, '{"ann":2,"bob":1}')
 
 
-async def test_a_tree_stays_as_long_as_one_owner_is_left(db: Database, oak: TreeRow) -> None:
+async def test_a_tree_stays_while_one_owner_has_a_reference(db: Database, oak: TreeRow) -> None:
     await claim(db, oak, "bob", 2)
     assert await release(db, oak, "ann") == (0, 2)
     assert await release(db, oak, "bob") == (1, 1)
@@ -76,11 +77,11 @@ async def test_a_tree_stays_as_long_as_one_owner_is_left(db: Database, oak: Tree
 @pytest.mark.parametrize(
     ("owner", "count", "said"),
     [
-        ("ann", 2, "ann holds 1 reference to tree {}, not 2"),
-        ("bob", 1, "bob holds 0 references to tree {}, not 1"),
+        ("ann", 2, "ann has 1 reference to tree {}, not 2"),
+        ("bob", 1, "bob has 0 references to tree {}, not 1"),
     ],
 )
-async def test_nobody_lets_go_of_more_than_he_has(
+async def test_an_owner_can_not_release_more_references_than_it_has(
     db: Database, oak: TreeRow, owner: str, count: int, said: str
 ) -> None:
     with pytest.raises(Conflict) as raised:
@@ -120,10 +121,12 @@ async def test_an_archived_tree_can_only_be_read(db: Database, oak: TreeRow) -> 
     assert (await tree.look_up(db, written)).state == "archived"
 
 
-async def test_a_tree_that_others_hold_stays_unless_forced(db: Database, oak: TreeRow) -> None:
+async def test_a_tree_with_other_owners_is_deleted_only_by_force(
+    db: Database, oak: TreeRow
+) -> None:
     await claim(db, oak, "bob")
     for work in (references.archive, references.delete):
-        with pytest.raises(Conflict, match="bob still holds tree"):
+        with pytest.raises(Conflict, match="bob still has references to tree"):
             await db.transaction(lambda tx, work=work: work(tx, oak, "ann", NOW))  # type: ignore[misc]
     assert (await tree.look_up(db, ids.text(oak.id))).ref_count == 2
     await db.transaction(lambda tx: references.delete(tx, oak, "ann", NOW, force=True))
@@ -135,7 +138,7 @@ async def test_a_tree_that_others_hold_stays_unless_forced(db: Database, oak: Tr
 
 
 @given(age=st.integers(-DAY, 60 * DAY), days=st.sampled_from([0.0, 0.5, 7.0, 30.0, math.inf]))
-@settings(max_examples=25)
+@examples(8)
 async def test_a_step_is_due_once_its_period_is_over_and_not_before(
     tmp_path_factory: pytest.TempPathFactory, age: int, days: float
 ) -> None:
@@ -150,7 +153,7 @@ async def test_a_step_is_due_once_its_period_is_over_and_not_before(
         assert await state_of(db, oak) == ("archived" if expected else "scheduled")
 
 
-async def test_a_dry_run_lists_all_and_a_real_one_takes_a_bounded_number_at_a_time(
+async def test_a_dry_run_lists_all_steps_and_a_real_run_takes_a_bounded_number(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "hubd.storage")
@@ -175,7 +178,7 @@ async def test_a_dry_run_lists_all_and_a_real_one_takes_a_bounded_number_at_a_ti
     assert {name for name in trees if f"tree {name}: archived" in caplog.text} == set(trees)
 
 
-async def test_a_tree_goes_from_held_to_gone_and_its_life_is_remembered(
+async def test_a_released_tree_is_archived_and_purged_and_its_history_stays(
     db: Database, oak: TreeRow
 ) -> None:
     await release(db, oak, "ann")
@@ -225,7 +228,7 @@ async def test_purging_takes_a_bounded_number_of_nodes_each_time_and_only_of_tha
     assert again.root_id == oak.root_id
 
 
-async def test_an_import_that_was_given_up_has_no_history_and_one_that_was_shown_has(
+async def test_only_a_completed_import_has_a_history(
     db: Database,
 ) -> None:
     half = await db.transaction(lambda tx: tree.create(tx, "ann", NOW, state="importing"))
@@ -240,7 +243,7 @@ async def test_an_import_that_was_given_up_has_no_history_and_one_that_was_shown
     assert [row.id for row in await walk.page_of_trees(db, "active", 0)] == [whole.id]
 
 
-async def test_a_new_tree_has_nothing_to_do_with_one_that_is_still_being_purged(
+async def test_a_new_tree_is_independent_of_a_tree_that_is_being_purged(
     db: Database, oak: TreeRow
 ) -> None:
     """The newest tree is deleted: its key must not be the next one's."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.errors import Ambiguous, CursorExpired, InvalidParams, NotFound
@@ -17,9 +17,10 @@ from hubd.storage import ids
 from hubd.storage.arbor import tree, walk
 from hubd.storage.arbor.tree import EVENTS, MAIN, Place, TreeRow
 from hubd.storage.database import Database, Tx
-from hubd.storage.streams import streams
+from hubd.storage.streams import consumers, streams
 from hubd.storage.streams.streams import EventRow, Status, StreamRow
 from hubd.wire.handle import WireHandle, parse
+from tests.support import examples
 
 NOW = 1_700_000_000
 HANDLE = WireHandle("claudecode", "1.0.0", "chat_event")
@@ -41,7 +42,7 @@ async def oak(db: Database) -> TreeRow:
 def begin(
     tx: Tx, oak: TreeRow, session: bytes = SESSION, stream_id: bytes | None = None
 ) -> StreamRow:
-    """A stream that runs, below a message of its own."""
+    """Return a running stream below a new message."""
     stream = streams.create(tx, session, oak.key, NOW, stream_id=stream_id)
     streams.start(tx, stream.key, tree.append(tx, tree.place(tx, oak, None), HELLO, NOW), NOW)
     return streams.by_key(tx, stream.key)
@@ -123,7 +124,7 @@ async def test_an_event_has_the_id_of_its_node_whose_handle_names_it(
     assert await streams.event(db, ids.uuid7()) is None
 
 
-async def test_a_stream_that_waits_has_no_events_no_root_and_no_head(
+async def test_a_queued_stream_has_no_events_no_root_and_no_head(
     db: Database, oak: TreeRow
 ) -> None:
     stream = await db.transaction(lambda tx: streams.create(tx, SESSION, oak.key, NOW))
@@ -132,7 +133,7 @@ async def test_a_stream_that_waits_has_no_events_no_root_and_no_head(
     assert await streams.events(db, stream.key, 0, 10) == []
 
 
-async def test_what_a_failed_transaction_pushed_leaves_no_hole(db: Database, oak: TreeRow) -> None:
+async def test_a_failed_push_leaves_no_gap(db: Database, oak: TreeRow) -> None:
     stream = await running(db, oak, 2)
 
     def fail(tx: Tx) -> None:
@@ -162,8 +163,8 @@ async def test_a_first_event_that_failed_can_be_pushed_again(db: Database, oak: 
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), min_size=1, max_size=20))
-@settings(max_examples=25)
-def test_streams_that_grow_side_by_side_are_dense_each(steps: list[tuple[int, int]]) -> None:
+@examples(8)
+def test_concurrent_streams_have_gapless_sequence_numbers(steps: list[tuple[int, int]]) -> None:
     async def example(directory: Path) -> None:
         async with Database(directory / "hub.db") as db:
             oak = await db.transaction(lambda tx: tree.create(tx, "system", NOW))
@@ -188,7 +189,7 @@ def test_streams_that_grow_side_by_side_are_dense_each(steps: list[tuple[int, in
 
 
 @pytest.mark.parametrize("status", ["complete", "failed", "cancelled", "interrupted"])
-async def test_a_stream_that_ended_says_when_and_why(
+async def test_an_ended_stream_has_its_time_and_its_error(
     db: Database, oak: TreeRow, status: Status
 ) -> None:
     stream = await running(db, oak)
@@ -197,7 +198,7 @@ async def test_a_stream_that_ended_says_when_and_why(
     assert (row.status, row.ended_at, row.error) == (status, NOW + 5, "so")
 
 
-async def test_a_stream_that_waits_for_permission_goes_on(db: Database, oak: TreeRow) -> None:
+async def test_a_stream_continues_after_an_approval(db: Database, oak: TreeRow) -> None:
     stream = await running(db, oak)
     for status in ("awaiting_permission", "running"):
         await db.transaction(lambda tx, s=status: streams.set_status(tx, stream.key, s, NOW))  # type: ignore[misc]
@@ -205,7 +206,7 @@ async def test_a_stream_that_waits_for_permission_goes_on(db: Database, oak: Tre
         assert (row.status, row.ended_at) == (status, None)
 
 
-async def test_what_ran_when_the_hub_died_is_interrupted_and_nothing_else(
+async def test_only_chats_that_ran_when_the_hub_died_are_interrupted(
     db: Database, oak: TreeRow
 ) -> None:
     runs = await running(db, oak, 2)
@@ -224,7 +225,7 @@ async def test_what_ran_when_the_hub_died_is_interrupted_and_nothing_else(
     assert await db.transaction(lambda tx: streams.interrupt_all(tx, NOW + 10)) == []
 
 
-async def test_events_and_statuses_wake_who_waits_for_the_stream(
+async def test_events_and_statuses_wake_the_readers_of_the_stream(
     db: Database, oak: TreeRow
 ) -> None:
     stream, other = await running(db, oak), await running(db, oak)
@@ -245,9 +246,7 @@ async def test_events_and_statuses_wake_who_waits_for_the_stream(
 # Finding them
 
 
-async def test_a_stream_is_found_by_its_id_or_an_unambiguous_beginning(
-    db: Database, oak: TreeRow
-) -> None:
+async def test_a_stream_is_found_by_its_id_or_a_unique_prefix(db: Database, oak: TreeRow) -> None:
     twins = [bytes.fromhex("abcdef12" + "00" * 11 + end) for end in ("01", "02")]
     for twin in twins:
         await db.transaction(lambda tx, twin=twin: begin(tx, oak, stream_id=twin))  # type: ignore[misc]
@@ -278,7 +277,7 @@ async def test_the_newest_stream_of_a_session_is_its_last_and_pages_go_back(
     assert [row.key for row in await streams.page(db, SESSION, keys[0], 1)] == keys[1:2]
 
 
-async def test_a_stream_goes_with_its_tree(db: Database, oak: TreeRow) -> None:
+async def test_a_stream_is_deleted_with_its_tree(db: Database, oak: TreeRow) -> None:
     stream = await running(db, oak, 3)
     await db.transaction(lambda tx: tree.remove(tx, oak.key, oak.id))
     with pytest.raises(NotFound):
@@ -294,34 +293,32 @@ async def test_a_cursor_is_the_node_of_an_event_of_this_stream(db: Database, oak
     assert [await streams.seq_of(db, stream, row.node_id) for row in rows] == [0, 1, 2]
     for foreign in (oak.root_id, other.head, ids.uuid7()):
         assert foreign is not None
-        with pytest.raises(NotFound, match="is no event of stream"):
+        with pytest.raises(NotFound, match="is not an event of stream"):
             await streams.seq_of(db, stream, foreign)
 
 
-async def test_consumers_stand_where_they_were_put_each_in_its_stream(
-    db: Database, oak: TreeRow
-) -> None:
+async def test_each_consumer_has_a_position_in_each_stream(db: Database, oak: TreeRow) -> None:
     stream, other = await running(db, oak, 3), await running(db, oak, 3)
-    await db.transaction(lambda tx: streams.set_position(tx, stream.key, "b", 2, NOW))
-    await db.transaction(lambda tx: streams.set_position(tx, stream.key, "a", 1, NOW))
-    assert await streams.consumers(db, stream.key) == [("a", 1, NOW), ("b", 2, NOW)]
-    assert await streams.position_of(db, other.key, "a") == 0
-    assert await db.transaction(lambda tx: streams.position(tx, stream.key, "b")) == 2
-    assert await db.transaction(lambda tx: streams.forget(tx, stream.key, "b"))
-    assert not await db.transaction(lambda tx: streams.forget(tx, stream.key, "b"))
-    assert await streams.position_of(db, stream.key, "b") == 0
+    await db.transaction(lambda tx: consumers.set_position(tx, stream.key, "b", 2, NOW))
+    await db.transaction(lambda tx: consumers.set_position(tx, stream.key, "a", 1, NOW))
+    assert await consumers.all_of(db, stream.key) == [("a", 1, NOW), ("b", 2, NOW)]
+    assert await consumers.position_of(db, other.key, "a") == 0
+    assert await db.transaction(lambda tx: consumers.position(tx, stream.key, "b")) == 2
+    assert await db.transaction(lambda tx: consumers.delete(tx, stream.key, "b"))
+    assert not await db.transaction(lambda tx: consumers.delete(tx, stream.key, "b"))
+    assert await consumers.position_of(db, stream.key, "b") == 0
 
 
 async def test_a_consumer_advances_and_never_goes_back(db: Database, oak: TreeRow) -> None:
     stream = await running(db, oak, 3)
     for seq, reached in ((2, 2), (1, 2), (3, 3)):
         moved = await db.transaction(
-            lambda tx: streams.advance(tx, stream.key, "c", seq, NOW)  # noqa: B023  awaited here
+            lambda tx: consumers.advance(tx, stream.key, "c", seq, NOW)  # noqa: B023  awaited here
         )
-        assert moved == await streams.position_of(db, stream.key, "c") == reached
+        assert moved == await consumers.position_of(db, stream.key, "c") == reached
 
 
-async def test_an_event_that_is_not_there_has_no_node(db: Database, oak: TreeRow) -> None:
+async def test_a_missing_event_has_no_node(db: Database, oak: TreeRow) -> None:
     stream = await running(db, oak, 2)
     rows = await streams.events(db, stream.key, 0, 10)
     nodes = [await streams.node_of(db, stream.key, seq) for seq in range(3)]
@@ -343,7 +340,7 @@ steps = st.lists(
 
 
 class Log:
-    """What a stream should be: a list, and numbers in it."""
+    """The model of a stream: a list of events, and positions in it."""
 
     def __init__(self) -> None:
         self.events: list[int] = []
@@ -357,8 +354,8 @@ class Log:
 
 
 @given(steps)
-@settings(max_examples=40)
-def test_consumers_read_what_a_list_says_they_read(taken: list[tuple[Any, ...]]) -> None:
+@examples(12)
+def test_consumers_read_the_same_events_as_a_model(taken: list[tuple[Any, ...]]) -> None:
     async def example(directory: Path) -> None:
         async with Database(directory / "hub.db") as db:
             oak = await db.transaction(lambda tx: tree.create(tx, "system", NOW))
@@ -366,9 +363,7 @@ def test_consumers_read_what_a_list_says_they_read(taken: list[tuple[Any, ...]])
             log = Log()
             for step in taken:
                 await walk_step(db, stream, log, step)
-            found = {
-                entry.name: entry.position for entry in await streams.consumers(db, stream.key)
-            }
+            found = {entry.name: entry.position for entry in await consumers.all_of(db, stream.key)}
             assert found == log.positions
 
     with tempfile.TemporaryDirectory() as directory:
@@ -379,31 +374,33 @@ async def walk_step(db: Database, stream: StreamRow, log: Log, step: tuple[Any, 
     key = stream.key
     match step:
         case ("push", count):
-            # A stream whose events were removed has ended.
+            # Only streams that have ended lose their events.
             if not log.first:
                 more = range(len(log.events), len(log.events) + count)
                 await db.transaction(lambda tx: push(tx, stream, *more))
                 log.events += more
         case ("take", consumer, limit):
             expected = log.read(consumer, limit)
-            start = await streams.position_of(db, key, consumer)
+            start = await consumers.position_of(db, key, consumer)
             page = streams.page_of(await streams.events(db, key, start, limit), start)
             assert [row.seq for row in page.events] == (expected or [])
             assert [row.data for row in page.events] == [f'{{"n":{n}}}' for n in expected or []]
             assert page.next_seq == (expected[-1] + 1 if expected else start)
-            await db.transaction(lambda tx: streams.advance(tx, key, consumer, page.next_seq, NOW))
+            await db.transaction(
+                lambda tx: consumers.advance(tx, key, consumer, page.next_seq, NOW)
+            )
             log.positions[consumer] = page.next_seq
         case ("peek", consumer, limit):
-            start = await streams.position_of(db, key, consumer)
+            start = await consumers.position_of(db, key, consumer)
             assert start == log.positions.get(consumer, 0)
             found = await streams.events(db, key, start, limit)
             assert [row.seq for row in found] == (log.read(consumer, limit) or [])
         case ("reset", consumer, seq):
             seq = min(seq, len(log.events))
-            await db.transaction(lambda tx: streams.set_position(tx, key, consumer, seq, NOW))
+            await db.transaction(lambda tx: consumers.set_position(tx, key, consumer, seq, NOW))
             log.positions[consumer] = seq
         case ("forget", consumer):
-            known = await db.transaction(lambda tx: streams.forget(tx, key, consumer))
+            known = await db.transaction(lambda tx: consumers.delete(tx, key, consumer))
             assert known == (log.positions.pop(consumer, None) is not None)
         case ("remove",):
             await db.transaction(lambda tx: streams.remove_events(tx, key))
@@ -429,7 +426,7 @@ async def test_only_streams_that_ended_before_have_events_to_remove(
     assert empty.key not in both
 
 
-async def test_a_stream_without_its_events_is_known_and_its_positions_have_expired(
+async def test_positions_in_a_stream_whose_events_were_removed_have_expired(
     db: Database, oak: TreeRow
 ) -> None:
     stream = await ended(db, oak, 3)
@@ -442,7 +439,7 @@ async def test_a_stream_without_its_events_is_known_and_its_positions_have_expir
     assert await streams.events(db, stream.key, 0, 10) == []
     with pytest.raises(CursorExpired) as expired:
         await streams.seq_of(db, row, rows[1].node_id)
-    assert expired.value.suggestion == "Read on from_seq 3"
+    assert expired.value.suggestion == "Continue with from_seq 3"
     for event in rows:
         assert await streams.event(db, event.node_id) is None
         with pytest.raises(NotFound):
@@ -450,7 +447,7 @@ async def test_a_stream_without_its_events_is_known_and_its_positions_have_expir
     assert await streams.ended_before(db, NOW + 1) == []
 
 
-async def test_the_chain_is_whole_after_each_part_that_was_removed(
+async def test_the_chain_of_events_has_no_gap_after_each_removal(
     db: Database, oak: TreeRow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "EVENTS_AT_ONCE", 4)
@@ -470,7 +467,7 @@ async def test_the_chain_is_whole_after_each_part_that_was_removed(
     assert left == 0
 
 
-async def test_a_node_that_somebody_has_built_upon_stays_with_the_way_to_it(
+async def test_a_node_with_children_stays_and_so_do_its_ancestors(
     db: Database, oak: TreeRow
 ) -> None:
     stream = await ended(db, oak, 5)
@@ -486,7 +483,7 @@ async def test_a_node_that_somebody_has_built_upon_stays_with_the_way_to_it(
     assert await streams.ended_before(db, NOW + 1) == []
 
 
-async def test_a_stream_without_events_does_not_take_a_later_node_for_its_own(
+async def test_a_stream_without_events_does_not_adopt_a_later_node(
     db: Database, oak: TreeRow
 ) -> None:
     stream = await ended(db, oak, 3)
@@ -507,8 +504,8 @@ async def test_pages_of_a_long_stream_fit_together(db: Database, oak: TreeRow) -
 
 
 @given(st.lists(st.sampled_from(["right", "none", "too old", "too new", "another stream's"])))
-@settings(max_examples=30)
-async def test_whatever_a_writer_thinks_is_the_newest_event_the_chain_stays_whole(
+@examples(10)
+async def test_a_wrong_guess_of_the_newest_event_leaves_no_gap(
     beliefs: list[str],
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:

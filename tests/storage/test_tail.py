@@ -24,7 +24,7 @@ LIMIT = 3
 
 
 class Gated(Database):
-    """A database whose reads, once they have read, return when they are let."""
+    """A database with reads that return only when the test releases them."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -74,7 +74,7 @@ async def push(db: Database, stream: StreamRow, data: str = "{}") -> None:
 
 
 async def check(db: Database, stream: StreamRow, tail: Tail[EventRow], seq: int) -> None:
-    """What a tail says is what is there."""
+    """Assert that a tail has the stored rows."""
     assert await tail.row() == await streams.reread(db, stream.key)
     assert await tail.page(seq, LIMIT) == await streams.events(db, stream.key, seq, LIMIT)
 
@@ -82,7 +82,7 @@ async def check(db: Database, stream: StreamRow, tail: Tail[EventRow], seq: int)
 @given(
     st.lists(st.sampled_from(["push", "end", "remove"]) | st.integers(0, 5), max_size=20),
 )
-def test_a_tail_is_what_is_there_whoever_reads_it_and_whatever_is_written(
+def test_every_reader_of_a_tail_gets_the_stored_events(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str | int]
 ) -> None:
     async def example() -> None:
@@ -106,7 +106,7 @@ def test_a_tail_is_what_is_there_whoever_reads_it_and_whatever_is_written(
     asyncio.run(example())
 
 
-async def test_all_followers_share_one_reading_until_something_is_written(db: Gated) -> None:
+async def test_all_followers_share_one_read_until_the_next_write(db: Gated) -> None:
     stream = await begin(db)
     tails = Tails(identity)
     await push(db, stream)
@@ -119,7 +119,7 @@ async def test_all_followers_share_one_reading_until_something_is_written(db: Ga
         assert [event.seq for event in await second.page(0, LIMIT)] == [0, 1]
 
 
-async def test_a_reading_that_was_overtaken_by_a_newer_one_does_not_replace_it(db: Gated) -> None:
+async def test_an_older_read_does_not_replace_a_newer_one(db: Gated) -> None:
     stream = await begin(db)
     with Tails(identity).of(db, stream) as tail:
         db.held = []
@@ -138,7 +138,7 @@ async def test_a_reading_that_was_overtaken_by_a_newer_one_does_not_replace_it(d
         assert len(await tail.page(0, LIMIT)) == 1
 
 
-async def test_the_same_holds_for_the_stream_itself(db: Gated) -> None:
+async def test_an_older_read_of_the_stream_does_not_replace_a_newer_one(db: Gated) -> None:
     stream = await begin(db)
     with Tails(identity).of(db, stream) as tail:
         db.held = []
@@ -166,7 +166,7 @@ async def test_large_events_are_not_kept(db: Gated) -> None:
         assert await tail.page(0, LIMIT) is not page
 
 
-async def test_nothing_is_left_of_a_tail_when_its_last_follower_has_gone(db: Gated) -> None:
+async def test_a_tail_is_dropped_with_its_last_follower(db: Gated) -> None:
     stream = await begin(db)
     tails = Tails(identity)
     with tails.of(db, stream) as first:
@@ -176,13 +176,13 @@ async def test_nothing_is_left_of_a_tail_when_its_last_follower_has_gone(db: Gat
             assert third is first
     with tails.of(db, stream) as other:
         assert other is not first
-    # Nobody waits for the stream any more, so the first tail does not hear of what is written.
+    # The stream has no followers now, so a write does not reach the first tail.
     page = await first.page(0, LIMIT)
     await push(db, stream)
     assert await first.page(0, LIMIT) is page
 
 
-async def test_a_stream_that_is_gone_is_not_found(db: Gated) -> None:
+async def test_a_deleted_stream_is_not_found(db: Gated) -> None:
     stream = await begin(db)
     with Tails(identity).of(db, stream) as tail:
         await tail.row()

@@ -35,7 +35,7 @@ async def oak(db: Database) -> TreeRow:
 async def grow(
     db: Database, oak: TreeRow, work: Callable[[Tx, Place], T], node: bytes | None = None
 ) -> T:
-    """Do something below a node in a transaction of its own."""
+    """Run a function with the place of a node, in a new transaction."""
     return await db.transaction(lambda tx: work(tx, tree.place(tx, oak, node)))
 
 
@@ -60,7 +60,7 @@ async def count(db: Database) -> int:
 # How nodes lie
 
 
-async def test_a_chain_lies_in_one_stretch_and_a_branch_begins_another(
+async def test_a_chain_is_one_stretch_and_a_branch_starts_another(
     db: Database, oak: TreeRow
 ) -> None:
     first, second, third = await grow(db, oak, lambda tx, root: chain(tx, root, 3))
@@ -70,7 +70,9 @@ async def test_a_chain_lies_in_one_stretch_and_a_branch_begins_another(
     assert (branch.depth, third.depth) == (3, 3)
 
 
-async def test_another_lane_begins_a_stretch_and_goes_on_in_it(db: Database, oak: TreeRow) -> None:
+async def test_another_lane_starts_a_stretch_and_continues_in_it(
+    db: Database, oak: TreeRow
+) -> None:
     [turn] = await grow(db, oak, lambda tx, root: chain(tx, root, 1))
     events = await grow(db, oak, lambda tx, place: chain(tx, place, 3, EVENTS), turn.id)
     assert {event.segment for event in events} == {events[0].key}
@@ -80,7 +82,7 @@ async def test_another_lane_begins_a_stretch_and_goes_on_in_it(db: Database, oak
     ]
 
 
-async def test_a_side_node_leaves_the_place_after_its_parent_to_a_later_child(
+async def test_a_side_node_leaves_its_parents_segment_to_a_later_child(
     db: Database, oak: TreeRow
 ) -> None:
     aside = await grow(db, oak, lambda tx, root: add(tx, root, side=True))
@@ -92,7 +94,7 @@ async def test_a_side_node_leaves_the_place_after_its_parent_to_a_later_child(
     assert [child.id for child in children] == [aside.id, after.id]
 
 
-async def test_a_place_that_was_freed_is_taken_again_and_the_order_stays_that_of_creation(
+async def test_a_free_place_is_used_again_and_the_order_of_creation_stays(
     db: Database, oak: TreeRow
 ) -> None:
     first = await grow(db, oak, add)
@@ -105,7 +107,7 @@ async def test_a_place_that_was_freed_is_taken_again_and_the_order_stays_that_of
     assert [child.id for child in children] == [second.id, third.id]
 
 
-async def test_what_fails_later_in_a_transaction_takes_its_nodes_with_it(
+async def test_a_later_failure_in_a_transaction_removes_its_nodes(
     db: Database, oak: TreeRow
 ) -> None:
     def work(tx: Tx, root: Place) -> None:
@@ -117,7 +119,7 @@ async def test_what_fails_later_in_a_transaction_takes_its_nodes_with_it(
     assert await count(db) == 1
 
 
-async def test_handles_come_back_as_they_went_in_and_share_their_origin(
+async def test_handles_are_read_as_they_were_written_and_share_their_origin(
     db: Database, oak: TreeRow
 ) -> None:
     texts = [
@@ -147,16 +149,14 @@ async def test_handles_come_back_as_they_went_in_and_share_their_origin(
 # Finding
 
 
-async def test_a_tree_is_found_by_its_id_and_by_a_beginning_of_it(
-    db: Database, oak: TreeRow
-) -> None:
+async def test_a_tree_is_found_by_its_id_and_by_a_prefix(db: Database, oak: TreeRow) -> None:
     written = ids.text(oak.id)
     for name in (written, written.upper(), oak.id.hex(), written[:8], written[:15]):
         assert await tree.look_up(db, name) == oak
         assert await db.transaction(lambda tx, name=name: tree.find(tx, name)) == oak  # type: ignore[misc]
 
 
-async def test_a_beginning_that_two_trees_share_is_ambiguous_and_names_both(db: Database) -> None:
+async def test_a_prefix_of_two_tree_ids_is_ambiguous_and_lists_both(db: Database) -> None:
     for wanted in (TWIN, OTHER_TWIN):
         await db.transaction(
             lambda tx, wanted=wanted: tree.create(tx, "system", NOW, tree_id=wanted)  # type: ignore[misc]
@@ -168,13 +168,13 @@ async def test_a_beginning_that_two_trees_share_is_ambiguous_and_names_both(db: 
 
 
 @pytest.mark.parametrize("written", ["abcdef1", "nope", "", "%", "abcdef12-"[:8] + "x"])
-async def test_what_is_no_id_is_refused_and_shown(db: Database, written: str) -> None:
+async def test_text_that_is_not_an_id_is_refused_and_quoted(db: Database, written: str) -> None:
     with pytest.raises(InvalidParams, match=f"'{written}' is not the id of a tree"):
         await tree.look_up(db, written)
 
 
 @pytest.mark.parametrize("removed", [False, True])
-async def test_half_a_tree_is_not_there_for_anybody(db: Database, removed: bool) -> None:
+async def test_a_tree_is_invisible_while_it_is_imported(db: Database, removed: bool) -> None:
     made = await db.transaction(lambda tx: tree.create(tx, "system", NOW, state="importing"))
     if removed:
         await db.transaction(lambda tx: tree.remove(tx, made.key, made.id))
@@ -192,7 +192,7 @@ async def test_a_node_of_another_tree_is_not_found_and_both_are_named(
     assert raised.value.message == f"no node {ids.text(elm.root_id)} in tree {ids.text(oak.id)}"
 
 
-async def test_a_node_that_was_deleted_since_it_was_looked_up_is_not_found(
+async def test_a_node_that_was_deleted_after_its_lookup_is_not_found(
     db: Database, oak: TreeRow
 ) -> None:
     place = await grow(db, oak, add)
@@ -207,7 +207,7 @@ async def test_a_node_that_was_deleted_since_it_was_looked_up_is_not_found(
 # Ids that are taken
 
 
-async def test_an_id_is_given_to_one_node_only(db: Database, oak: TreeRow) -> None:
+async def test_a_node_id_is_unique(db: Database, oak: TreeRow) -> None:
     taken = await grow(db, oak, add)
 
     def again(tx: Tx, parent: Place, *, side: bool) -> Place:
@@ -219,7 +219,7 @@ async def test_an_id_is_given_to_one_node_only(db: Database, oak: TreeRow) -> No
     assert await count(db) == 2
 
 
-async def test_an_id_is_given_to_one_tree_only(db: Database, oak: TreeRow) -> None:
+async def test_a_tree_id_is_unique(db: Database, oak: TreeRow) -> None:
     with pytest.raises(Conflict, match=ids.text(oak.id)):
         await db.transaction(lambda tx: tree.create(tx, "system", NOW, tree_id=oak.id))
     with pytest.raises(Conflict):
@@ -230,9 +230,7 @@ async def test_an_id_is_given_to_one_tree_only(db: Database, oak: TreeRow) -> No
 # Deleting
 
 
-async def test_only_a_node_without_children_goes_unless_all_below_it_goes_too(
-    db: Database, oak: TreeRow
-) -> None:
+async def test_a_node_with_children_is_deleted_only_recursively(db: Database, oak: TreeRow) -> None:
     top, middle, tip = await grow(db, oak, lambda tx, root: chain(tx, root, 3))
     event = await grow(db, oak, lambda tx, place: add(tx, place, lane=EVENTS), middle.id)
     below = await grow(db, oak, add, event.id)
@@ -247,13 +245,13 @@ async def test_only_a_node_without_children_goes_unless_all_below_it_goes_too(
     assert await count(db) == 2
 
 
-async def test_the_root_stays(db: Database, oak: TreeRow) -> None:
+async def test_the_root_can_not_be_deleted(db: Database, oak: TreeRow) -> None:
     with pytest.raises(Conflict, match="root cannot be deleted"):
         await grow(db, oak, lambda tx, root: tree.delete(tx, root, recursive=True))
 
 
 @pytest.mark.parametrize("beside", [False, True])
-async def test_more_than_a_transaction_should_hold_is_not_deleted(
+async def test_a_subtree_too_large_for_one_transaction_is_not_deleted(
     db: Database, oak: TreeRow, beside: bool
 ) -> None:
     def work(tx: Tx, root: Place) -> Place:
@@ -267,7 +265,7 @@ async def test_more_than_a_transaction_should_hold_is_not_deleted(
 
     top = await grow(db, oak, work)
     last = await grow(db, oak, add, top.id)
-    with pytest.raises(Conflict, match=f"more than {tree.MAX_DELETED} .* {ids.text(top.id)}"):
+    with pytest.raises(Conflict, match=f"{ids.text(top.id)} has more than {tree.MAX_DELETED}"):
         await db.transaction(lambda tx: tree.delete(tx, top, recursive=True))
     assert await count(db) == tree.MAX_DELETED + 3
     await db.transaction(lambda tx: tree.delete(tx, last, recursive=False))
@@ -275,12 +273,12 @@ async def test_more_than_a_transaction_should_hold_is_not_deleted(
     assert gone == tree.MAX_DELETED + 1
 
 
-async def test_a_node_that_something_else_stands_on_stays_with_all_around_it(
+async def test_a_node_that_another_table_refers_to_is_not_deleted(
     db: Database, oak: TreeRow
 ) -> None:
     top, middle, _ = await grow(db, oak, lambda tx, root: chain(tx, root, 3))
     await db.execute("CREATE TABLE other_head (node INTEGER REFERENCES arbor_nodes (key)) STRICT")
     await db.execute("INSERT INTO other_head (node) VALUES (?)", middle.key)
-    with pytest.raises(Conflict, match="still stands on"):
+    with pytest.raises(Conflict, match="is one of these nodes"):
         await db.transaction(lambda tx: tree.delete(tx, top, recursive=True))
     assert await count(db) == 4

@@ -1,4 +1,4 @@
-"""Waiting for something to be written: nobody misses it, and nobody else is woken."""
+"""A write wakes all readers of its topic, and no others."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ from hubd.storage.database import Database, Tx
 from hubd.storage.waiters import Waiters
 
 
-def test_all_who_wait_for_a_topic_are_woken_and_nobody_else() -> None:
+def test_a_write_wakes_all_waiters_of_its_topic_and_no_others() -> None:
     waiters = Waiters()
     with (
         waiters.waiting_for("a") as first,
@@ -21,14 +21,14 @@ def test_all_who_wait_for_a_topic_are_woken_and_nobody_else() -> None:
         assert (first.is_set(), second.is_set(), other.is_set()) == (True, True, False)
 
 
-def test_waking_where_nobody_waits_is_not_kept_for_later() -> None:
+def test_a_write_before_the_wait_does_not_wake_it() -> None:
     waiters = Waiters()
     waiters.wake("a")
     with waiters.waiting_for("a") as changed:
         assert not changed.is_set()
 
 
-def test_who_has_left_is_not_woken_and_who_stays_is() -> None:
+def test_a_reader_that_has_left_is_not_woken() -> None:
     waiters = Waiters()
     with waiters.waiting_for("a") as stays:
         with waiters.waiting_for("a") as left:
@@ -48,7 +48,7 @@ def test_a_topic_is_forgotten_with_its_last_waiter() -> None:
     assert not waiters._events
 
 
-async def test_who_is_woken_by_a_transaction_finds_what_it_wrote(tmp_path: Path) -> None:
+async def test_a_woken_reader_finds_the_new_rows(tmp_path: Path) -> None:
     async with Database(tmp_path / "hub.db") as db:
         await db.execute("CREATE TABLE notes (text TEXT)")
 
@@ -69,7 +69,7 @@ async def test_who_is_woken_by_a_transaction_finds_what_it_wrote(tmp_path: Path)
         assert [task.result() for task in waiting] == [[("hello",)]] * 3
 
 
-async def test_a_transaction_that_fails_wakes_nobody(tmp_path: Path) -> None:
+async def test_a_failed_transaction_wakes_no_readers(tmp_path: Path) -> None:
     async with Database(tmp_path / "hub.db") as db:
 
         def fail(tx: Tx) -> None:

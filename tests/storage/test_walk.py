@@ -1,4 +1,4 @@
-"""Reading nodes in pages. What the pages hold is also compared with a model: plugins/arbor."""
+"""Reading nodes in pages. `plugins/arbor` also compares the pages with a model."""
 
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -25,7 +25,7 @@ async def db(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 async def plant(db: Database, *texts: str, lane: int = MAIN) -> tuple[TreeRow, list[Place]]:
-    """A tree whose nodes lie one below the other."""
+    """Return a tree that is one chain of nodes."""
 
     def work(tx: Tx) -> tuple[TreeRow, list[Place]]:
         oak = tree.create(tx, "system", NOW)
@@ -37,7 +37,7 @@ async def plant(db: Database, *texts: str, lane: int = MAIN) -> tuple[TreeRow, l
     return await db.transaction(work)
 
 
-async def test_a_page_ends_early_where_the_texts_are_long(db: Database) -> None:
+async def test_a_page_with_long_texts_ends_early(db: Database) -> None:
     half = "x" * (walk.PAGE_TEXT // 2)
     oak, places = await plant(db, *[half] * 5, "y", "z")
     expected = [place.id for place in places]
@@ -50,7 +50,7 @@ async def test_a_page_ends_early_where_the_texts_are_long(db: Database) -> None:
         assert [node.id for page in found for node in page] == expected
 
 
-async def test_a_text_longer_than_a_page_is_a_page_of_its_own(db: Database) -> None:
+async def test_a_text_longer_than_a_page_is_one_page(db: Database) -> None:
     oak, _ = await plant(db, "x" * (walk.PAGE_TEXT + 1), "x" * (walk.PAGE_TEXT + 1))
     assert [len(page) async for page in walk.whole(db, oak, LANES)] == [1, 1, 1]
 
@@ -83,13 +83,13 @@ async def test_pages_of_a_path_fit_together_in_both_directions_and_across_stretc
         assert [node.id for node in nodes] == [
             place.id for place in expected if place.lane in lanes
         ]
-        # Also the first node of a page knows its parent, whatever lane that is in.
+        # The first node of a page has its parent too, even one in another lane.
         parents = {below.id: above.id for above, below in pairwise(expected)}
         assert [node.parent for node in nodes] == [parents.get(node.id) for node in nodes]
     assert oak.root == places[0].key
 
 
-async def test_reading_goes_on_behind_a_node_whose_lane_is_not_wanted(db: Database) -> None:
+async def test_reading_continues_after_a_node_of_another_lane(db: Database) -> None:
     """A caller may name any node; of its stretch nothing is shown."""
     oak, (root, first, *_) = await plant(db, "a", "b", "c", lane=EVENTS)
     after = await db.transaction(lambda tx: tree.append(tx, root, tree.text("d"), NOW))
@@ -135,7 +135,7 @@ def paths(draw: st.DrawFn) -> tuple[list[Stretch], list[Stretch], int]:
 
 
 @given(paths())
-def test_paths_part_where_their_last_common_node_is(
+def test_paths_part_at_their_last_common_node(
     pair: tuple[list[Stretch], list[Stretch], int],
 ) -> None:
     one, other, depth = pair

@@ -1,4 +1,4 @@
-"""What the command line must cope with, on request; real daemons load it by --plugin."""
+"""A plugin with every kind of parameter, event, question and failure, loaded by --plugin."""
 
 import asyncio
 from collections import defaultdict
@@ -30,7 +30,7 @@ class Row(Event):
 
 
 class Page(Event):
-    """Some rows."""
+    """Several rows."""
 
     rows: list[Row]
 
@@ -94,7 +94,7 @@ class Piece(Event):
 
 
 class Speech(Event):
-    """A whole message."""
+    """A complete message."""
 
     role: str
     content: str
@@ -106,7 +106,7 @@ class Complete(Event):
 
 
 class Whole(Event, tag="content"):
-    """A block of text, whole."""
+    """A complete block of text."""
 
     text: str
     block_index: int = 0
@@ -147,7 +147,7 @@ class Recorded(Event, tag="event"):
 
 
 class Blocks(Event, tag="message"):
-    """A whole message in blocks."""
+    """A complete message in blocks."""
 
     role: str
     content: list[dict[str, Any]]
@@ -159,14 +159,14 @@ class ChatFailed(Event, tag="error"):
 
 
 class Said(Handle, method="say", kind="message", summary="{text}"):
-    """Points at something said."""
+    """A handle to a text."""
 
     text: str
     role: str
 
 
 class SaidText(Event, tag="said"):
-    """What was said, and by whom."""
+    """A text and its role."""
 
     text: str
     role: str
@@ -175,7 +175,7 @@ class SaidText(Event, tag="said"):
 
 
 class Cli(Activation, namespace="cli", version="1.2.0"):
-    """Everything a command line has to cope with."""
+    """All kinds of methods for the command line."""
 
     def __init__(self) -> None:
         # Steps that streams may take, ends that streams have come to, and calls, by the test's key.
@@ -202,7 +202,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method
     async def slow(self, key: str, count: int = 3) -> AsyncIterator[Step]:
-        """Take a step only when told to.
+        """Take a step after each call of `go`.
 
         Args:
             key: Whose steps.
@@ -217,7 +217,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(streaming=False)
     async def go(self, key: str, steps: int = 1) -> AsyncIterator[Step]:
-        """Let a slow stream go on."""
+        """Let a slow stream continue."""
         for _ in range(steps):
             self._turns[key].release()
         yield Step(n=steps)
@@ -231,12 +231,12 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(streaming=False)
     async def calls(self, key: str) -> AsyncIterator[Step]:
-        """How often `working` was called."""
+        """Return the number of calls of `working`."""
         yield Step(n=self._calls[key])
 
     @method(streaming=False)
     async def working(self, key: str, message: str = "half way") -> AsyncIterator[Note]:
-        """Tell progress, then wait to be told to end, then fail where the key says so."""
+        """Report progress, wait for `go`, then fail if the key begins with "fail"."""
         self._calls[key] += 1
         await self.host.progress(message, 50.0)
         await self._turns[key].acquire()
@@ -251,7 +251,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
         message: str = "Well?",
         default: str | None = None,
     ) -> AsyncIterator[Note]:
-        """Ask one question and say what the answer was.
+        """Ask one question and return the answer.
 
         Args:
             kind: Which question.
@@ -274,7 +274,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(streaming=False, bidirectional=True)
     async def hasty(self, key: str) -> AsyncIterator[Note]:
-        """Ask without waiting for the answer, and go on when told to."""
+        """Ask without waiting for the answer, and continue after `go`."""
         answer = await self.host.confirm("Quick?", default=True, timeout_seconds=0.01)
         self._ended[key].set()
         await self._turns[key].acquire()
@@ -316,7 +316,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(render="chat")
     async def pieces(self) -> AsyncIterator[Piece | Speech | Complete]:
-        """A whole message, then one in pieces that say where they begin."""
+        """Yield a complete message, then one in pieces with offsets."""
         yield Speech(role="user", content="Well?")
         yield Piece(content="Half ", offset=0)
         yield Piece(content="and half", offset=5)
@@ -350,7 +350,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(render="chat", read_only=True)
     async def recorded(self) -> AsyncIterator[Recorded]:
-        """The same from a log."""
+        """Yield the events of a log."""
         events: list[dict[str, Any]] = [
             {"type": "user_message", "text": "Well?"},
             {"type": "thinking", "text": "Hmm"},
@@ -363,7 +363,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(render="chat", read_only=True)
     async def messages(self) -> AsyncIterator[Blocks]:
-        """A conversation in whole messages."""
+        """Yield a conversation in complete messages."""
         node = "01a1eaf9-fefe-752f-82e7-76290000000"
         asked = {"type": "text", "text": "Well?"}
         yield Blocks(role="user", content=[asked], node_id=f"{node}1")
@@ -378,11 +378,11 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(render="chat")
     async def linger(self, key: str, queued: bool = False) -> AsyncIterator[Delta | Complete]:
-        """A chat that answers when told to.
+        """A chat that answers after `go`.
 
         Args:
-            key: Whose chat.
-            queued: Say what it waits for.
+            key: The name of the chat.
+            queued: Report progress while it waits.
         """
         if queued:
             await self.host.progress("queued behind 1 chat")
@@ -414,7 +414,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(streaming=False, bidirectional=True)
     async def two_questions(self) -> AsyncIterator[Note]:
-        """Ask whether, then who."""
+        """Ask for a confirmation, then for a name."""
         sure = await self.host.confirm("Sure?")
         name = await self.host.prompt("Who?")
         yield Note(text=f"{sure} {name}")
@@ -432,7 +432,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
         Args:
             turns: How many.
-            resolve: Show what the handles point at.
+            resolve: Resolve the handles.
             limit: How many nodes at most.
         """
         what = "message" if resolve else "handle"
@@ -462,7 +462,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(streaming=False)
     async def invisible(self) -> AsyncIterator[Note]:
-        """Text with characters that nobody sees."""
+        """Text with invisible characters."""
         yield Note(text=INVISIBLE)
 
     @method(render="table", read_only=True)
@@ -493,23 +493,23 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(streaming=False)
     async def hostile(self) -> AsyncIterator[Note]:
-        """Text that terminals would obey, in one event."""
+        """One event with control sequences in its text."""
         yield Note(text=HOSTILE)
 
     @method
     async def hostile_stream(self) -> AsyncIterator[Odd]:
-        """The same in a stream, in keys too."""
+        """A stream with control sequences in texts and keys."""
         yield Odd(values={HOSTILE: HOSTILE})
         yield Odd(values={"plain": HOSTILE})
 
     @method(streaming=False, render="text")
     async def hostile_text(self) -> AsyncIterator[Note]:
-        """The same as text."""
+        """A text with control sequences."""
         yield Note(text=HOSTILE)
 
     @method(render="chat")
     async def hostile_chat(self) -> AsyncIterator[Delta | Note | Complete]:
-        """The same in a chat, also split over two events."""
+        """A chat with a control sequence that is split over two events."""
         yield Delta(text=HOSTILE)
         yield Delta(text="\x1b")
         yield Delta(text="[31mSPLIT")
@@ -518,7 +518,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method(streaming=False)
     async def hostile_end(self) -> AsyncIterator[Note]:
-        """The same as progress and as an error, with lines in it."""
+        """Progress and an error with control sequences and line ends."""
         await self.host.progress(f"[/bold] {HOSTILE}", 10.0)
         raise by_code("conflict", f"{HOSTILE}\nsecond line", suggestion=HOSTILE)
         yield Note(text="")
@@ -543,13 +543,13 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @method
     async def pets(self) -> AsyncIterator[Pet]:
-        """The pets there are; one has a name that would break a shell's list."""
+        """List the pets; one name contains characters that are special for shells."""
         for name in ("Tom", "Tiger::two", "with space", "bad\nline\x1b[31m"):
             yield Pet(pet=name)
 
     @method(streaming=False, needs_context=True)
     async def where(self) -> AsyncIterator[Where]:
-        """Say where the caller stands."""
+        """Return the caller context."""
         context = self.host.context
         yield Where(cwd=context.cwd, greeting=context.env.get("GREETING"))
 
@@ -565,12 +565,12 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
     @resolver
     async def said(self, handle: Said) -> AsyncIterator[SaidText]:
-        """Read it back."""
+        """Return the text of a handle."""
         yield SaidText(text=handle.text, role=handle.role, model=None, handle=handle)
 
 
 class CliLater(Activation, namespace="cli", version="1.3.0"):
-    """The same namespace a version later: methods came, went and changed."""
+    """The next version of the namespace, with new, removed and changed methods."""
 
     @method(streaming=False)
     async def say(self, text: str, volume: int, tone: str = "flat") -> AsyncIterator[Note]:
@@ -606,7 +606,7 @@ class CliLater(Activation, namespace="cli", version="1.3.0"):
 
     @method(streaming=False)
     async def calls(self, key: str) -> AsyncIterator[Step]:
-        """How often `fail` was called."""
+        """Return the number of calls of `fail`."""
         yield Step(n=CALLS.count(key))
 
 

@@ -1,4 +1,4 @@
-"""What is remembered of a hub: whole or not at all, one method at a time, one file a hub."""
+"""The schema cache: atomic files, one per hub, read one method at a time."""
 
 import json
 import marshal
@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.health import HealthPlugin
 from hubd.plugins.solar import Solar
-from synapse.cache import MAGIC, Cache, DamagedCache, cache_path, load, store
+from hubd.wire.schema import PluginSchema
+from synapse.hub.cache import MAGIC, Cache, DamagedCache, cache_path, load, store
 from tests.plexus.test_hub import build
 
-Schemas = dict[str, dict[str, Any]]
+Schemas = dict[str, PluginSchema]
 
 JUNK = st.recursive(
     st.one_of(st.none(), st.integers(), st.text(), st.binary()),
@@ -33,11 +34,11 @@ def schemas_of_a_hub() -> Schemas:
 
 def many_methods(count: int, mark: str = "") -> Schemas:
     """A hub whose root has this many methods, told apart by their descriptions."""
-    methods = [
+    methods: Any = [
         {"name": f"m{number}", "description": f"{mark}{number}", "params": {"x": [number] * 50}}
         for number in range(count)
     ]
-    root = {"hash": f"{mark}{count:016}", "description": "", "handles": [], "methods": methods}
+    root: Any = {"hash": f"{mark}{count:016}", "description": "", "handles": [], "methods": methods}
     return {"plexus": root}
 
 
@@ -54,7 +55,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache") / "file"
 
 
-def test_everything_that_was_stored_is_found_again(path: Path) -> None:
+def test_a_stored_schema_is_loaded_unchanged(path: Path) -> None:
     schemas = schemas_of_a_hub()
     store(str(path), "plexus", "1.2.3", schemas)
     cache = load(str(path))
@@ -71,7 +72,7 @@ def test_everything_that_was_stored_is_found_again(path: Path) -> None:
         children = [child["namespace"] for child in schema.get("children", [])]
         assert cache.children(name) == children
     assert cache.children("") == cache.children("plexus")
-    assert cache.describe_method("echo", "once") == "Say something back once."
+    assert cache.describe_method("echo", "once") == "Return a message once."
 
 
 def test_methods_that_every_namespace_answers_are_known_but_not_listed(path: Path) -> None:
@@ -83,7 +84,7 @@ def test_methods_that_every_namespace_answers_are_known_but_not_listed(path: Pat
     assert not cache.has_method("nowhere", "hash")
 
 
-def test_nothing_is_remembered_before_anything_was_stored(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_empty_cache(tmp_path: Path) -> None:
     assert load(str(tmp_path / "missing")) is None
     assert load(str(tmp_path)) is None
 
@@ -95,13 +96,13 @@ def test_a_foreign_file_is_ignored(path: Path, data: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_our_first_bytes_with_anything_behind_them_are_ignored(path: Path, data: bytes) -> None:
+def test_the_magic_alone_does_not_make_a_cache(path: Path, data: bytes) -> None:
     path.write_bytes(MAGIC + data)
     assert load(str(path)) is None
 
 
 @given(JUNK)
-def test_an_index_that_is_something_else_is_ignored(path: Path, junk: Any) -> None:
+def test_an_index_of_another_shape_is_ignored(path: Path, junk: Any) -> None:
     index = marshal.dumps(junk)
     path.write_bytes(MAGIC + len(index).to_bytes(8, "big") + index)
     assert load(str(path)) is None
@@ -116,7 +117,7 @@ def test_a_file_that_was_cut_short_is_ignored(
 
 
 @given(st.data())
-def test_a_file_whose_beginning_was_damaged_is_ignored(
+def test_a_file_with_a_damaged_start_is_ignored(
     path: Path, whole: bytes, data: st.DataObject
 ) -> None:
     path.write_bytes(whole)
@@ -139,7 +140,7 @@ def test_a_damaged_file_is_replaced_by_the_next_store(path: Path) -> None:
 
 
 def test_reading_one_of_a_thousand_methods_reads_no_other(path: Path) -> None:
-    """All the others are damaged, and nobody notices."""
+    """Reading one method does not read the others, which are damaged."""
     schemas = many_methods(1000)
     cache = store(str(path), "plexus", "1.0.0", schemas)
     _, offset, length, _ = cache._namespaces["plexus"]["methods"]["m500"]
@@ -168,7 +169,7 @@ def test_a_damaged_method_is_noticed(path: Path) -> None:
         again.method("plexus", "m1")
 
 
-def test_what_was_loaded_stays_what_it_was_though_the_file_is_replaced(path: Path) -> None:
+def test_a_loaded_cache_survives_the_replacement_of_its_file(path: Path) -> None:
     before = many_methods(5, "before")
     cache = store(str(path), "plexus", "1.0.0", before)
     after = store(str(path), "plexus", "1.0.0", many_methods(50, "after"))
@@ -176,7 +177,7 @@ def test_what_was_loaded_stays_what_it_was_though_the_file_is_replaced(path: Pat
     assert after.method("plexus", "m4")["description"] == "after4"
 
 
-def test_a_reader_finds_the_old_or_the_new_file_and_never_a_mixture(path: Path) -> None:
+def test_a_reader_gets_the_old_or_the_new_file_as_a_whole(path: Path) -> None:
     versions = [many_methods(3, "old"), many_methods(300, "new")]
     store(str(path), "plexus", "1.0.0", versions[0])
 
@@ -206,7 +207,7 @@ ADDRESSES = st.builds("ws://{}".format, st.text(min_size=1, max_size=300))
 
 
 @given(st.lists(st.one_of(st.just(""), ADDRESSES), min_size=2, max_size=6, unique=True))
-def test_every_hub_has_a_file_of_its_own(hubs: list[str]) -> None:
+def test_every_hub_has_its_own_file(hubs: list[str]) -> None:
     names = [cache_path("/cache", hub) for hub in hubs]
     assert len(set(names)) == len(hubs)
     for name in names:

@@ -1,18 +1,15 @@
-"""Completion: the scripts, the answers behind them, and the real shells that use both."""
+"""Completion: the scripts, the candidates, and real shells."""
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from synapse.cache import cache_path
 from synapse.commands.completion import FILES, script, write_all
 from synapse.complete import BUILT_INS
-from tests.support import Daemon
+from synapse.hub.cache import cache_path
 from tests.synapse.support import (
-    PLUGIN,
     Terminal,
     path_with_synapse,
     shell,
@@ -25,14 +22,12 @@ ATTEMPTS = 20
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with Daemon(tmp_path_factory.mktemp("hub") / "home", *PLUGIN) as daemon:
-        synapse("echo", "ping", home=daemon.home)
-        yield daemon.home
+def home(cli_home: Path) -> Path:
+    return cli_home
 
 
 def complete(*words: str, home: Path, **env: str) -> dict[str, str]:
-    """The candidates for the last word, with their descriptions."""
+    """Return the candidates for the last word, with their descriptions."""
     result = synapse(*words, home=home, _SYNAPSE_COMPLETE="zsh", **env)
     assert (result.returncode, result.stderr) == (0, "")
     return dict(line.split("\t") for line in result.stdout.splitlines())
@@ -41,7 +36,7 @@ def complete(*words: str, home: Path, **env: str) -> dict[str, str]:
 # -- the scripts -------------------------------------------------------------------------------
 
 
-def test_the_scripts_in_the_repository_are_what_would_be_generated(tmp_path: Path) -> None:
+def test_the_scripts_in_the_repository_are_up_to_date(tmp_path: Path) -> None:
     write_all(str(tmp_path))
     assert {path.name for path in (ROOT / "completions").iterdir()} == set(FILES.values())
     for name in FILES.values():
@@ -49,7 +44,7 @@ def test_the_scripts_in_the_repository_are_what_would_be_generated(tmp_path: Pat
         assert (ROOT / "completions" / name).read_text() == generated, f"{name} is stale"
 
 
-def test_the_built_in_commands_that_are_offered_are_those_there_are(tmp_path: Path) -> None:
+def test_all_built_in_commands_are_offered(tmp_path: Path) -> None:
     for name, flags in BUILT_INS.items():
         text = synapse("self", name, "--help", home=tmp_path).stdout
         assert f"Usage: synapse self {name} " in text
@@ -62,11 +57,11 @@ def test_the_built_in_commands_that_are_offered_are_those_there_are(tmp_path: Pa
 def test_namespaces_and_methods_are_offered_with_a_line_each(home: Path) -> None:
     assert complete("", home=home).keys() > {"plexus", "cli", "echo", "health", "solar", "self"}
     assert complete("ec", home=home) == {
-        "echo": "Say back what was said: a first call, and a test of the way there and back."
+        "echo": "Return messages, to try the hub or to test a connection."
     }
     assert complete("solar", "earth", "", home=home) == {
         "luna": "Luna, a moon of Earth",
-        "info": "The figures of this body.",
+        "info": "Show the data of this body.",
     }
     assert complete("plexus", "act", home=home).keys() == {"activations"}
     assert complete("nowhere", "", home=home) == {}
@@ -100,7 +95,7 @@ def test_the_outputs_are_offered(home: Path, words: tuple[str, ...]) -> None:
     assert found.keys() == {"auto", "json", "ndjson", "table", "raw"}
 
 
-def test_live_values_come_from_the_hub_and_none_breaks_the_list(home: Path) -> None:
+def test_live_values_come_from_the_hub_as_one_line_each(home: Path) -> None:
     for words in (("--pet", ""), ("--pet", "T"), ("--pet=T",)):
         for _ in range(ATTEMPTS):
             found = complete("cli", "stroke", *words, home=home)
@@ -121,7 +116,7 @@ def test_without_a_daemon_live_values_are_left_out_and_none_is_started(
     assert [path.name for path in away.iterdir()] == ["cache"]
 
 
-def test_without_a_cache_only_the_built_in_commands_are_known(tmp_path: Path) -> None:
+def test_without_a_cache_only_built_in_commands_are_offered(tmp_path: Path) -> None:
     away = tmp_path / "away"
     assert complete("", home=away).keys() == {"self"}
     assert complete("echo", "", home=away) == {}
@@ -264,7 +259,7 @@ def test_the_tab_key_completes_in_an_interactive_shell(
         ("synapse cli stroke --animal To", ["--animal", "To"], {"Tom"}),
     ],
 )
-def test_words_that_bash_cuts_are_put_together_again(
+def test_words_that_bash_cuts_are_rejoined(
     home: Path, line: str, words: list[str], found: set[str]
 ) -> None:
     for _ in range(ATTEMPTS):
@@ -274,12 +269,12 @@ def test_words_that_bash_cuts_are_put_together_again(
     assert answer.keys() == found
 
 
-def test_the_scripts_are_the_same_wherever_they_are_shown(tmp_path: Path) -> None:
+def test_the_installed_scripts_are_those_that_are_shown(tmp_path: Path) -> None:
     for name in FILES:
         assert synapse("self", "completion", "show", name, home=tmp_path).stdout == script(name)
 
 
-def test_completing_leaves_no_trace(home: Path) -> None:
+def test_completion_creates_no_files(home: Path) -> None:
     before = sorted(path.name for path in home.iterdir())
     complete("cli", "stroke", "--pet", "", home=home)
     assert sorted(path.name for path in home.iterdir()) == before

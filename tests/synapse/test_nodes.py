@@ -1,4 +1,4 @@
-"""The drawing of a tree: complete at any width, whatever the shape."""
+"""The drawing of a tree is complete at any width and for any shape."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The one parser, rule by rule: what each spelling means, and what is refused in which words."""
+"""The parser of params: each way to write a value, and each error message."""
 
 import json
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from synapse.context import new_sources
 from synapse.errors import UsageError
-from synapse.params import Sources, parse
-from synapse.values import MAX_NESTING, NOT_JSON, number_or_word
+from synapse.params.parser import parse
+from synapse.params.sources import Sources
+from synapse.params.values import MAX_NESTING, NOT_JSON, number_or_word
 
 Schema = dict[str, Any]
 
@@ -160,7 +160,7 @@ SCALARS: list[tuple[Schema, str, Any]] = [
     (ref("Level"), "high", "high"),
     ({"allOf": [ref("Level")], "default": "low"}, "high", "high"),
     ({**ref("Level"), "description": "How much."}, "high", "high"),
-    # Of a text and something else: what is JSON and fits is that, anything else the text.
+    # If a text and another type are allowed, JSON of the other type wins, else it is a text.
     (union(STRING, INTEGER), "5", 5),
     (union(INTEGER, STRING), "5x", "5x"),
     (union(INTEGER, STRING), '"5"', "5"),
@@ -201,9 +201,7 @@ SCALARS: list[tuple[Schema, str, Any]] = [
 
 
 @pytest.mark.parametrize(("schema", "text", "value"), SCALARS)
-def test_a_value_is_what_its_schema_makes_of_the_text(
-    schema: Schema, text: str, value: Any
-) -> None:
+def test_a_text_is_converted_by_its_schema(schema: Schema, text: str, value: Any) -> None:
     found = one(schema, f"--x={text}")
     assert found == value
     assert type(found) is type(value)
@@ -349,9 +347,7 @@ def test_dotted_keys_pairs_and_json_make_an_object(
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("schema", [PET, union(PET, NULL), ref("Pet")])
-def test_the_discriminator_decides_wherever_it_stands(
-    schema: Schema, tokens: list[str], value: Any
-) -> None:
+def test_the_discriminator_may_come_last(schema: Schema, tokens: list[str], value: Any) -> None:
     whole = params(x=schema)
     whole["$defs"] = {**DEFINITIONS, "Pet": PET}
     assert read(whole, *tokens) == {"x": value}
@@ -429,7 +425,7 @@ def test_hyphens_underscores_and_aliases_are_one_name(flag: str) -> None:
     assert message == "--chat-id is given 2 times"
 
 
-def test_of_two_names_that_differ_in_a_hyphen_each_is_reached_by_its_own() -> None:
+def test_names_that_differ_only_in_a_hyphen_are_distinct() -> None:
     schema = params(x={"properties": {"a-b": INTEGER, "a_b": STRING}}, c_d=STRING)
     schema["properties"]["c-d"] = INTEGER
     tokens = ["--x.a-b", "1", "--x.a_b", "1", "--c-d", "1", "--c_d", "1"]
@@ -446,7 +442,7 @@ def test_a_value_may_come_from_a_file(tmp_path: Path) -> None:
     schema = params(text=STRING, many=INTEGERS, env=ENVIRONMENT)
     tokens = [f"--text=@{tmp_path}/text", "--many", f"@{tmp_path}/number", "--many", "6"]
     tokens += ["--env.A", f"@{tmp_path}/text"]
-    found = parse(tokens, schema, new_sources())
+    found = parse(tokens, schema, Sources())
     assert found == {"text": text, "many": [5, 6], "env": {"A": text}}
 
 
@@ -455,7 +451,7 @@ def test_two_at_signs_stand_for_one(given: str, meant: str) -> None:
     assert one(STRING, "--x", given) == one(STRING, f"--x={given}") == meant
 
 
-def test_an_at_sign_that_is_not_first_means_nothing() -> None:
+def test_an_at_sign_inside_a_value_is_text() -> None:
     assert one(ENVIRONMENT, "--x", "A=@b") == {"A": "@b"}
 
 
@@ -484,10 +480,10 @@ def test_flags_add_to_the_object_of_params(tmp_path: Path) -> None:
     assert read(schema, base=base) == whole
     assert read(schema, *tokens, base=base) == merged
     assert read(schema, *tokens, base="-", stdin=base) == merged
-    assert parse(tokens, schema, new_sources(), base=f"@{file}") == merged
+    assert parse(tokens, schema, Sources(), base=f"@{file}") == merged
 
 
-def test_a_whole_value_replaces_what_params_said() -> None:
+def test_a_complete_value_replaces_the_one_in_params() -> None:
     schema = params(env=ENVIRONMENT)
     assert read(schema, "--env", "B=2", base='{"env": {"A": "1"}}') == {"env": {"B": "2"}}
 
@@ -570,8 +566,8 @@ MANY = {"enum": ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"], "type": 
          "--x.others[0].name must be a text, not 1"),
         (ENVIRONMENT, ["--x.A", "1", "--x", "A=2"], "--x.A is given 2 times"),
         (ENVIRONMENT, ["--x", '{"A": 1}'], "--x.A must be a text, not 1"),
-        (PET, ["--x.name", "Tom"], "--x.kind must say which: cat, dog"),
-        (PET, ["--x", '{"name": "Tom"}'], "--x.kind must say which: cat, dog"),
+        (PET, ["--x.name", "Tom"], "--x.kind is missing; it must be one of cat, dog"),
+        (PET, ["--x", '{"name": "Tom"}'], "--x.kind is missing; it must be one of cat, dog"),
         (PET, ["--x.kind", "cow"], "--x.kind must be one of cat, dog, not 'cow'"),
         (PET, ["--x.kind", "dog", "--x.name", "Rex"], "--x.name must be a whole number, not 'Rex'"),
         (PET, ["--x", '{"kind": "cat", "name": 5}'], "--x.name must be a text, not 5"),
@@ -581,10 +577,10 @@ MANY = {"enum": ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"], "type": 
         (ANY, ["--x", "[" * 191 + "]" * 191], "--x is nested more than 190 deep"),
         (ANY, ["--x", "[" * 100_000 + "]" * 100_000], "--x is nested more than 190 deep"),
         (ref("Tree"), ["--x", '{"name":' * 191 + "1" + "}" * 191], "--x is nested more than 190 deep"),  # noqa: E501  one row, one line
-        (ANY, ["--x", '"\\ud800"'], "--x has half a surrogate pair in it"),
+        (ANY, ["--x", '"\\ud800"'], "--x contains half a surrogate pair"),
     ],
 )  # fmt: skip
-def test_a_refusal_is_one_line_that_names_the_flag_and_what_is_wrong(
+def test_a_refusal_is_one_line_with_the_flag_and_the_reason(
     schema: Schema, tokens: list[str], message: str
 ) -> None:
     assert refused_one(schema, *tokens) == message
@@ -593,17 +589,17 @@ def test_a_refusal_is_one_line_that_names_the_flag_and_what_is_wrong(
 @pytest.mark.parametrize(
     ("tokens", "hint"),
     [
-        (["--mesage", "a"], "Did you mean --message or --greek?"),
-        (["--Message", "a"], "Did you mean --message or --greek?"),
+        (["--mesage", "a"], "Did you mean --message?"),
+        (["--Message", "a"], "Did you mean --message?"),
         (["--qqq", "a"], "There is: --message, --point, --greek"),
         (["--message"], "If the value begins with '-', write --message=VALUE"),
-        (["hello"], "Parameters are given as --name value"),
+        (["hello"], "Write --name value for a parameter"),
         (["--greek", "gama"], "Did you mean gamma?"),
         (["--point.xx", "1"], "Did you mean --point.x or --point.y?"),
         (["--point", "5"], "Write --point.KEY VALUE, or --point '{\"KEY\": …}'"),
     ],
 )
-def test_a_refusal_says_what_would_have_been_right(tokens: list[str], hint: str) -> None:
+def test_a_refusal_has_a_hint(tokens: list[str], hint: str) -> None:
     schema = params(message=STRING, point=ref("Point"), greek=MANY)
     assert refused(schema, *tokens).hint == hint
 
@@ -638,10 +634,10 @@ def test_missing_parameters_are_all_named_and_ask_for_the_usage_line(
         ('{"x": 1, "y": 2}', "--x is given 2 times in --params"),
         ('{"a":' * 500 + "1" + "}" * 500, f"--params is nested more than {MAX_NESTING} deep"),
         ("\udcff", "--params is not UTF-8 text"),
-        ('{"x": "\\udfff"}', "--params has half a surrogate pair in it"),
+        ('{"x": "\\udfff"}', "--params contains half a surrogate pair"),
     ],
 )
-def test_params_is_judged_like_the_flags(base: str, message: str) -> None:
+def test_params_is_checked_like_the_flags(base: str, message: str) -> None:
     assert refused(params(x=INTEGER), base=base, aliases={"x": ["y"]}).message == message
 
 
@@ -654,7 +650,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> 
     }
     for name, message in reasons.items():
         with pytest.raises(UsageError) as caught:
-            parse([f"--x=@{tmp_path}/{name}"], params(x=STRING), new_sources())
+            parse([f"--x=@{tmp_path}/{name}"], params(x=STRING), Sources())
         assert caught.value.message == message
 
 
@@ -664,8 +660,8 @@ def test_a_schema_that_refers_to_itself_without_end_is_refused() -> None:
     assert refused(schema, "--x", "1").message == "the schema refers to itself without end"
 
 
-def test_the_deepest_json_that_is_taken_can_be_written_again() -> None:
-    from synapse.plainjson import dumps
+def test_the_deepest_accepted_json_can_be_written() -> None:
+    from hubd.wire.envelope import dumps
 
     text = '{"a":[' * (MAX_NESTING // 2) + "]}" * (MAX_NESTING // 2)
     assert dumps(one(ANY, "--x", text)) == text

@@ -1,4 +1,4 @@
-"""Any value of any schema, written as arguments in any documented way, comes back the same."""
+"""Any value of any schema, written as arguments in any documented way, is parsed back."""
 
 import enum
 import json
@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, JsonValue, StringConstraints
 
+from synapse.argv import looks_like_option
 from synapse.errors import UsageError
-from synapse.params import Sources, looks_like_option, parse
+from synapse.params.parser import parse
+from synapse.params.sources import Sources
 
 Schema = dict[str, Any]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -173,7 +175,7 @@ class Writer:
     def __init__(self, draw: Draw, definitions: Schema) -> None:
         self._draw = draw
         self._definitions = definitions
-        # Parts of a union: what is a flag in one variant may need a value in another.
+        # A part of a union may be a switch in one variant and need a value in another.
         self._unions: list[str] = []
 
     def write(self, case: Case) -> tuple[list[str], str | None]:
@@ -325,8 +327,7 @@ def _with_integers(value: Any) -> Any:
 
 
 @given(st.data())
-@settings(max_examples=400)
-def test_what_is_written_as_arguments_is_read_back(data: st.DataObject) -> None:
+def test_written_arguments_are_parsed_back(data: st.DataObject) -> None:
     case = Case(data.draw)
     tokens, base = Writer(data.draw, case.definitions).write(case)
     found = read(tokens, case.schema, base)
@@ -334,8 +335,7 @@ def test_what_is_written_as_arguments_is_read_back(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=200)
-def test_whatever_is_typed_is_read_or_refused_in_one_line(data: st.DataObject) -> None:
+def test_any_line_is_parsed_or_refused_in_one_line(data: st.DataObject) -> None:
     case = Case(data.draw)
     flags = [f"--{name}" for name in case.properties] or ["--a"]
     flag = st.sampled_from(flags)
@@ -456,7 +456,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("line", "values"), EXAMPLES)
-def test_pydantic_takes_what_was_read_by_its_own_schema(line: str, values: dict[str, Any]) -> None:
+def test_pydantic_accepts_the_parsed_params(line: str, values: dict[str, Any]) -> None:
     found = read(line.split(" "), Everything.model_json_schema())
     assert Everything.model_validate_json(json.dumps(found)) == Everything(**values)
 
@@ -465,7 +465,6 @@ def test_pydantic_takes_what_was_read_by_its_own_schema(line: str, values: dict[
                  amount=st.decimals(allow_nan=False, allow_infinity=False, places=2),
                  pets=st.lists(st.one_of(st.builds(Cat), st.builds(Dog, name=TEXTS))),
                  when=st.datetimes(timezones=st.just(UTC)), free=ANYTHING))  # fmt: skip
-@settings(max_examples=50)
 def test_a_whole_model_survives_as_flags_of_json_texts(model: Everything) -> None:
     tokens: list[str] = []
     for name, value in json.loads(model.model_dump_json(exclude_none=True)).items():

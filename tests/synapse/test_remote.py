@@ -1,4 +1,4 @@
-"""Hubs elsewhere: by address or by name, with a token that does not show in `ps`."""
+"""Remote hubs: by address or by name, with a token that `ps` does not show."""
 
 import json
 import subprocess
@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from websockets.sync.server import ServerConnection, serve
 
-from synapse.cache import cache_path
+from synapse.hub.cache import cache_path
 from tests.support import Daemon
 from tests.synapse.support import (
-    PLUGIN,
     SYNAPSE,
     Result,
     at_terminal,
@@ -25,21 +24,20 @@ from tests.synapse.support import (
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with Daemon(tmp_path_factory.mktemp("hub") / "home", *PLUGIN) as running:
-        yield running
+def daemon(cli_daemon: Daemon) -> Daemon:
+    return cli_daemon
 
 
 @pytest.fixture
 def away(tmp_path: Path) -> Path:
-    """The home of somebody who has no hub of their own."""
+    """A home without a local hub."""
     home = tmp_path / "away"
     home.mkdir(mode=0o700)
     return home
 
 
 def remote(daemon: Daemon, away: Path, *words: str, **env: str) -> Result:
-    """A command to the remote hub, with its token in a file."""
+    """Run a command on the remote hub, with its token in a file."""
     url, file = daemon.record["ws_url"], daemon.paths.token
     return synapse("--hub", url, "--token-file", file, *words, home=away, **env)
 
@@ -117,10 +115,10 @@ def test_a_token_in_the_address_is_not_in_the_name_of_the_cache(daemon: Daemon, 
     assert [path for path in away.rglob("*") if "se-cr-et" in path.name] == []
 
 
-# -- nobody, or somebody else ------------------------------------------------------------------
+# -- no hub, or another server -----------------------------------------------------------------
 
 
-def test_nobody_there_is_5(away: Path) -> None:
+def test_no_hub_at_the_address_is_5(away: Path) -> None:
     result = synapse("--hub", "ws://127.0.0.1:1", "echo", "ping", home=away)
     assert refusal(result, 5).startswith("no hub answers at ws://127.0.0.1:1")
     status = synapse("--hub", "ws://127.0.0.1:1", "self", "status", "--json", home=away)
@@ -131,7 +129,7 @@ def test_nobody_there_is_5(away: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["ws://", "ws://host:port", "http://127.0.0.1", "wss://[::1"])
-def test_an_address_that_is_none_is_a_usage_error(away: Path, url: str) -> None:
+def test_an_invalid_address_is_a_usage_error(away: Path, url: str) -> None:
     assert "address" in refusal(synapse("--hub", url, "echo", "ping", home=away), 2)
 
 
@@ -219,7 +217,9 @@ def test_a_bad_configuration_is_a_usage_error(away: Path, config: bytes, message
 @pytest.mark.parametrize(
     "output", ["", "-o json", "-o ndjson", "-o raw", "-o table", "--items", "--fields message"]
 )
-def test_every_output_is_the_same_as_at_home(daemon: Daemon, away: Path, output: str) -> None:
+def test_every_output_is_the_same_as_for_the_local_hub(
+    daemon: Daemon, away: Path, output: str
+) -> None:
     words = ("echo", "echo", "--message", "x", "--count", "2", *output.split())
     here = synapse(*words, home=daemon.home)
     there = remote(daemon, away, *words)
@@ -231,7 +231,7 @@ def test_every_output_is_the_same_as_at_home(daemon: Daemon, away: Path, output:
     assert timeless(there) == timeless(here) != []
 
 
-def test_failures_questions_time_limits_and_terminals_work_there_too(
+def test_failures_questions_timeouts_and_terminals_work_remotely(
     daemon: Daemon, away: Path
 ) -> None:
     assert refusal(remote(daemon, away, "cli", "fail", "--code", "conflict"), 7) == "it failed"
@@ -244,7 +244,7 @@ def test_failures_questions_time_limits_and_terminals_work_there_too(
     assert (status, text) == (0, "plain words\n")
 
 
-def test_the_callers_surroundings_stay_at_home(daemon: Daemon, away: Path) -> None:
+def test_a_remote_hub_does_not_get_the_environment(daemon: Daemon, away: Path) -> None:
     result = remote(daemon, away, "cli", "where", GREETING="private")
     assert json.loads(result.stdout)["greeting"] is None
 
@@ -262,8 +262,8 @@ def test_the_cache_of_a_remote_hub_is_its_own_and_serves_its_help(
     assert not (away / "hub.sock").exists()
 
 
-def test_self_speaks_of_the_hub_that_is_meant(daemon: Daemon, away: Path) -> None:
-    facts = json.loads(remote(daemon, away, "self", "status", "--json").stdout)
-    assert (facts["running"], facts["hub"]) == (True, daemon.record["ws_url"])
+def test_self_commands_use_the_selected_hub(daemon: Daemon, away: Path) -> None:
+    fields = json.loads(remote(daemon, away, "self", "status", "--json").stdout)
+    assert (fields["running"], fields["hub"]) == (True, daemon.record["ws_url"])
     findings = json.loads(remote(daemon, away, "self", "doctor", "--json").stdout)
     assert "socket" not in {entry["what"] for entry in findings}

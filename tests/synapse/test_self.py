@@ -1,15 +1,14 @@
-"""`synapse self`: what synapse says of itself, of the hub and of what it remembers."""
+"""The commands of `synapse self`: status, doctor, schema, cache, completion, version."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hubd import __version__
-from tests.support import Daemon
-from tests.synapse.support import PLUGIN, refusal, synapse
+from tests.synapse.support import refusal, synapse
 
 DOCTOR_LOOKS_AT = {
     *("daemon", "socket", "versions", "schema cache", "claude program"),
@@ -18,9 +17,8 @@ DOCTOR_LOOKS_AT = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with Daemon(tmp_path_factory.mktemp("hub") / "home", *PLUGIN) as daemon:
-        yield daemon.home
+def home(cli_home: Path) -> Path:
+    return cli_home
 
 
 def ask(home: Path, *words: str, status: int = 0, env: Mapping[str, str] | None = None) -> Any:
@@ -29,25 +27,25 @@ def ask(home: Path, *words: str, status: int = 0, env: Mapping[str, str] | None 
     return json.loads(result.stdout)
 
 
-def test_status_says_who_answers_and_where(home: Path) -> None:
-    facts = ask(home, "status")
-    assert facts["running"] is True
-    assert facts["hub"] == str(home / "hub.sock")
-    assert (facts["name"], facts["version"]) == ("plexus", __version__)
+def test_status_shows_the_hub_and_its_address(home: Path) -> None:
+    fields = ask(home, "status")
+    assert fields["running"] is True
+    assert fields["hub"] == str(home / "hub.sock")
+    assert (fields["name"], fields["version"]) == ("plexus", __version__)
     rows = dict(
         line.split(None, 1) for line in synapse("self", "status", home=home).stdout.splitlines()
     )
-    assert rows["plexus_hash"] == facts["plexus_hash"]
+    assert rows["plexus_hash"] == fields["plexus_hash"]
 
 
 def test_status_without_a_daemon_is_5_and_starts_none(tmp_path: Path) -> None:
-    facts = ask(tmp_path / "none", "status", status=5)
-    assert (facts["running"], facts["version"]) == (False, None)
+    fields = ask(tmp_path / "none", "status", status=5)
+    assert (fields["running"], fields["version"]) == (False, None)
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("words", ["-j self status", "self status -o json", "-o json self status"])
-def test_json_can_be_asked_for_in_any_way(home: Path, words: str) -> None:
+def test_json_can_be_requested_by_each_option(home: Path, words: str) -> None:
     assert json.loads(synapse(*words.split(), home=home).stdout)["running"] is True
 
 
@@ -59,7 +57,7 @@ def test_the_home_may_stand_anywhere(home: Path, tmp_path: Path) -> None:
         assert json.loads(synapse(*words, home=tmp_path).stdout)["running"] is True
 
 
-def test_doctor_looks_at_everything(home: Path) -> None:
+def test_doctor_reports_every_check(home: Path) -> None:
     secret = "sk-never-shown"
     env = {"ANTHROPIC_API_KEY": secret, "TERM": "vt100", "NO_COLOR": "1"}
     findings = {entry["what"]: entry for entry in ask(home, "doctor", env=env)}
@@ -81,7 +79,7 @@ def test_doctor_finds_the_claude_program(home: Path, tmp_path: Path) -> None:
         assert findings["claude program"]["detail"] == detail
 
 
-def test_doctor_without_a_daemon_says_what_would_happen(tmp_path: Path) -> None:
+def test_doctor_without_a_daemon_reports_the_next_step(tmp_path: Path) -> None:
     result = synapse("self", "doctor", home=tmp_path / "none")
     assert result.returncode == 0
     assert "ok   daemon: not running; hubd start, or a call, starts it\n" in result.stdout
@@ -89,7 +87,7 @@ def test_doctor_without_a_daemon_says_what_would_happen(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_doctor_fails_where_the_socket_could_be_anybodys(tmp_path: Path) -> None:
+def test_doctor_fails_on_a_socket_in_an_unsafe_directory(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     result = synapse("self", "doctor", home=tmp_path)
     assert result.returncode == 1
@@ -131,9 +129,7 @@ def test_version_shows_both(home: Path, tmp_path: Path) -> None:
         ("fish", "config/fish/completions/synapse.fish"),
     ],
 )
-def test_completion_is_shown_and_put_where_the_shell_looks(
-    tmp_path: Path, shell: str, place: str
-) -> None:
+def test_completion_is_shown_and_installed(tmp_path: Path, shell: str, place: str) -> None:
     shown = synapse("self", "completion", "show", shell, home=tmp_path)
     assert shown.returncode == 0
     env = {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
@@ -150,7 +146,7 @@ def test_completion_is_shown_and_put_where_the_shell_looks(
         (tmp_path / place).unlink()
 
 
-def test_completion_for_a_shell_that_is_not_known_is_refused(tmp_path: Path) -> None:
+def test_completion_for_an_unknown_shell_is_refused(tmp_path: Path) -> None:
     result = synapse("self", "completion", "install", home=tmp_path, SHELL="/bin/tcsh")
     assert refusal(result, 2) == "no completion for 'tcsh'; there is: bash, zsh, fish"
 

@@ -1,20 +1,17 @@
-"""The command line at a real pseudo-terminal: what a person sees, types and breaks off."""
+"""Commands at a pseudo-terminal: views, questions, Ctrl-C."""
 
 import json
 import re
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
-from tests.support import Daemon
 from tests.synapse.plugin_for_cli import INVISIBLE, TAME
 from tests.synapse.support import (
     MISSES_SIGNALS,
-    PLUGIN,
     Terminal,
     at_terminal,
     has_colour,
@@ -24,15 +21,12 @@ from tests.synapse.support import (
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with Daemon(tmp_path_factory.mktemp("hub") / "home", *PLUGIN) as daemon:
-        # Every test finds a filled cache.
-        synapse("echo", "ping", home=daemon.home)
-        yield daemon.home
+def home(cli_home: Path) -> Path:
+    return cli_home
 
 
 def tell(home: Path, *words: str) -> dict[str, object]:
-    """A call beside the one at the terminal."""
+    """Make another call while one runs at the terminal."""
     result = synapse(*words, home=home)
     assert result.returncode == 0, result.stderr
     event: dict[str, object] = json.loads(result.stdout)
@@ -89,7 +83,7 @@ def test_one_event_is_its_fields_below_each_other(home: Path) -> None:
         (("cli", "pages", "--fields", "type"), ["type  page"]),
     ],
 )
-def test_the_hint_of_the_method_decides_how_it_looks(
+def test_the_hint_of_the_method_decides_the_view(
     home: Path, words: tuple[str, ...], expected: list[str]
 ) -> None:
     status, text = at_terminal(*words, home=home)
@@ -98,7 +92,9 @@ def test_the_hint_of_the_method_decides_how_it_looks(
 
 
 @pytest.mark.parametrize(("end", "status"), [("waiting", 8), ("denied", 8), ("error", 1)])
-def test_the_end_of_a_chat_decides_at_a_terminal_too(home: Path, end: str, status: int) -> None:
+def test_the_end_of_a_chat_decides_the_status_at_a_terminal(
+    home: Path, end: str, status: int
+) -> None:
     assert at_terminal("cli", "chat", "--end", end, home=home)[0] == status
 
 
@@ -133,7 +129,7 @@ def test_a_tree_has_a_line_for_every_node_at_any_width(home: Path, columns: int)
     ]
 
 
-def test_the_handles_of_a_tree_are_resolved_only_for_a_person(home: Path) -> None:
+def test_the_handles_of_a_tree_are_resolved_only_at_a_terminal(home: Path) -> None:
     words = ("cli", "long-tree", "--turns", "4")
     assert "handle t1" not in at_terminal(*words, home=home)[1]
     assert "handle t1" in at_terminal(*words, "--no-resolve", home=home)[1]
@@ -179,7 +175,7 @@ def test_the_variable_for_the_width_wins(home: Path) -> None:
     assert max(cell_len(line) for line in without_own_sequences(text).splitlines()) == 50
 
 
-def test_colour_is_left_out_where_it_is_not_wanted(home: Path) -> None:
+def test_colour_can_be_switched_off(home: Path) -> None:
     words = ("self", "--help")
     assert has_colour(at_terminal(*words, home=home)[1])
     assert not has_colour(at_terminal(*words, home=home, NO_COLOR="1")[1])
@@ -262,7 +258,7 @@ def test_ctrl_c_ends_the_call_and_harms_nothing(home: Path, output: tuple[str, .
     assert tell(home, "cli", "ended", "--key", key)["text"] == "cleaned up"
 
 
-def test_ctrl_c_on_a_chat_says_how_to_watch_and_end_it(home: Path) -> None:
+def test_ctrl_c_on_a_chat_shows_how_to_watch_and_end_it(home: Path) -> None:
     with Terminal("cli", "linger", "--key", "my key", home=home) as terminal:
         terminal.until("waiting")
         terminal.type("\x03")
@@ -275,7 +271,7 @@ def test_ctrl_c_on_a_chat_says_how_to_watch_and_end_it(home: Path) -> None:
 
 
 @pytest.mark.parametrize("output", [(), ("--raw",)])
-def test_a_chat_that_waits_shows_what_it_waits_for(home: Path, output: tuple[str, ...]) -> None:
+def test_a_waiting_chat_shows_the_reason(home: Path, output: tuple[str, ...]) -> None:
     key = f"queued{output}"
     with Terminal("cli", "linger", "--key", key, "--queued", *output, home=home) as terminal:
         terminal.until("queued behind 1 chat")
@@ -420,7 +416,7 @@ def test_a_question_goes_to_stderr_and_the_answer_to_stdout(home: Path, tmp_path
     [
         ("confirm", ("--yes",), 0, "text  True"),
         ("prompt", ("--answer", "me"), 0, "text  'me'"),
-        ("prompt", ("--no-input",), 1, "nobody can answer 'Well?' here"),
+        ("prompt", ("--no-input",), 1, "the method asks 'Well?', and there is no terminal"),
     ],
 )
 def test_options_answer_at_a_terminal_without_asking(
@@ -432,7 +428,7 @@ def test_options_answer_at_a_terminal_without_asking(
     assert "Well?: " not in text
 
 
-def test_a_message_that_is_hostile_is_asked_without_its_sequences(home: Path) -> None:
+def test_control_sequences_are_removed_from_questions(home: Path) -> None:
     message = "\x1b]0;title\x07Sure\x1b[2J?"
     command = ("cli", "ask", "--kind", "confirm", "--message", message)
     with Terminal(*command, home=home) as terminal:
@@ -444,7 +440,7 @@ def test_a_message_that_is_hostile_is_asked_without_its_sequences(home: Path) ->
     assert "\x1b[2J" not in text
 
 
-def test_a_question_ends_when_its_time_is_over_and_the_call_goes_on(home: Path) -> None:
+def test_a_question_times_out_and_the_call_continues(home: Path) -> None:
     with Terminal("cli", "hasty", "--key", "hasty", home=home) as terminal:
         terminal.until("Quick? [Y/n] ")
         tell(home, "cli", "ended", "--key", "hasty")

@@ -24,7 +24,7 @@ VARIABLES = (
 
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a home directory; each test sets what it is about."""
+    """Only a home directory; each test sets the variables it needs."""
     for variable in VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", "/home/bob")
@@ -58,7 +58,7 @@ def test_hubd_home_is_the_home_when_none_is_given(monkeypatch: pytest.MonkeyPatc
     assert files(Paths("/srv/given")) != files(Paths())
 
 
-def test_an_empty_hubd_home_is_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_hubd_home_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     without = files(Paths())
     monkeypatch.setenv("HUBD_HOME", "")
     assert files(Paths()) == without
@@ -133,7 +133,7 @@ def test_a_session_with_another_runtime_directory_finds_the_same_socket(
         ("", "", "/tmp"),
     ],
 )
-def test_a_socket_too_deep_moves_to_the_first_directory_that_is_short_enough(
+def test_a_socket_with_a_long_path_moves_to_the_first_short_directory(
     runtime: str, temporary: str, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
@@ -146,7 +146,7 @@ def test_a_socket_too_deep_moves_to_the_first_directory_that_is_short_enough(
     assert directory in paths.directories
 
 
-def test_a_socket_moves_only_when_its_path_has_a_byte_too_many() -> None:
+def test_a_socket_moves_only_if_its_path_is_too_long() -> None:
     room = MAX_SOCKET_PATH - len("/hub.sock")
     for fits in ("/" + "h" * (room - 1), "/" + "h" * (room - 3) + "é"):
         assert Paths(fits).socket == f"{fits}/hub.sock"
@@ -166,7 +166,7 @@ def test_a_moved_socket_is_the_same_each_time_and_differs_between_homes(tmp_path
 @pytest.mark.parametrize(
     ("mode", "trusted"), [(0o700, True), (0o755, True), (0o770, False), (0o707, False)]
 )
-def test_a_socket_is_trusted_only_where_nobody_else_can_write(
+def test_a_socket_is_trusted_only_if_no_other_user_can_write_to_its_directory(
     mode: int, trusted: bool, tmp_path: Path
 ) -> None:
     directory = tmp_path / "run"
@@ -176,14 +176,12 @@ def test_a_socket_is_trusted_only_where_nobody_else_can_write(
     assert distrusted(str(directory / "hub.sock")) == words
 
 
-def test_a_directory_that_is_not_there_is_nothing_to_distrust(tmp_path: Path) -> None:
+def test_a_missing_directory_is_trusted(tmp_path: Path) -> None:
     assert distrusted(str(tmp_path / "none" / "hub.sock")) is None
 
 
 @pytest.mark.parametrize(("mode", "trusted"), [(0o700, True), (0o777, False)])
-def test_a_link_to_a_directory_is_trusted_as_the_directory_is(
-    mode: int, trusted: bool, tmp_path: Path
-) -> None:
+def test_a_link_is_trusted_if_its_target_is(mode: int, trusted: bool, tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.mkdir()
     target.chmod(mode)

@@ -1,4 +1,4 @@
-"""The grammar of handles: whatever can be built can be written down and read back."""
+"""The grammar of handles: every valid handle can be written and read back."""
 
 from contextlib import suppress
 from typing import Any
@@ -143,19 +143,19 @@ def test_a_plugin_id_follows_from_path_and_major_version(namespace: str, expecte
         ("cone@1.0.0::chat\n", r"unexpected '\n' after the method"),
         ("cone@1.0.0::chat/x:y", "unexpected '/' after the method"),
         ("cone@1.0.0::chat%20", "unexpected '%' after the method"),
-        ("cone@1.0.0::chat:x\n", "holds a control character; write it as %XX"),
-        ("cone@1.0.0::chat:\x00", "holds a control character; write it as %XX"),
-        ("cone@1.0.0::chat:\x7f", "holds a control character; write it as %XX"),
-        ("cone@1.0.0::chat:\x85:%41", "holds a control character; write it as %XX"),
-        ("cone@1.0.0::chat:%", "holds a '%' that two hex digits do not follow"),
-        ("cone@1.0.0::chat:%4", "holds a '%' that two hex digits do not follow"),
-        ("cone@1.0.0::chat:%zz", "holds a '%' that two hex digits do not follow"),
-        ("cone@1.0.0::chat:%25%", "holds a '%' that two hex digits do not follow"),
-        ("cone@1.0.0::chat:%4:1", "holds a '%' that two hex digits do not follow"),
+        ("cone@1.0.0::chat:x\n", "contains a control character; write it as %XX"),
+        ("cone@1.0.0::chat:\x00", "contains a control character; write it as %XX"),
+        ("cone@1.0.0::chat:\x7f", "contains a control character; write it as %XX"),
+        ("cone@1.0.0::chat:\x85:%41", "contains a control character; write it as %XX"),
+        ("cone@1.0.0::chat:%", "contains a '%' without two hex digits after it"),
+        ("cone@1.0.0::chat:%4", "contains a '%' without two hex digits after it"),
+        ("cone@1.0.0::chat:%zz", "contains a '%' without two hex digits after it"),
+        ("cone@1.0.0::chat:%25%", "contains a '%' without two hex digits after it"),
+        ("cone@1.0.0::chat:%4:1", "contains a '%' without two hex digits after it"),
         ("cone@1.0.0::chat:%FF", "are not UTF-8"),
         ("cone@1.0.0::chat:%C3", "are not UTF-8"),
         ("cone@1.0.0::chat:%ED%A0%80", "are not UTF-8"),
-        ("cone@1.0.0::chat:\ud800", "holds a lone surrogate, which is not text"),
+        ("cone@1.0.0::chat:\ud800", "contains a lone surrogate, which is not text"),
     ],
 )
 def test_malformed_text_is_refused_with_the_reason(text: str, reason: str) -> None:
@@ -180,7 +180,7 @@ def test_malformed_text_is_refused_with_the_reason(text: str, reason: str) -> No
         ({"plugin": "a:b", "version": "1", "method": "m"}, "the plugin of a handle is letters"),
         ({"source": "cone", "source_version": "1.0.0"}, "needs an 'identifier' string"),
         ({"source": "cone", "identifier": "x"}, "the version of a handle is letters"),
-        # What a handle can't carry is not dropped silently.
+        # Values that a handle can't carry are refused.
         (
             {
                 "source": "cone",
@@ -196,11 +196,11 @@ def test_malformed_text_is_refused_with_the_reason(text: str, reason: str) -> No
         ),
         (
             {"plugin": "a", "version": "1", "method": "m", "meta": ["\udfff"]},
-            "holds a lone surrogate",
+            "contains a lone surrogate",
         ),
     ],
 )
-def test_json_that_is_no_handle_is_refused_with_the_reason(value: Any, reason: str) -> None:
+def test_json_of_another_form_is_not_a_handle(value: Any, reason: str) -> None:
     with pytest.raises(InvalidHandle) as caught:
         from_json(value)
     assert reason in str(caught.value)
@@ -213,7 +213,7 @@ def test_any_text_is_a_handle_that_rewrites_to_itself_or_is_refused(text: str) -
         assert parse(str(handle)) == handle
 
 
-def test_a_refusal_repeats_only_the_beginning_of_a_long_text() -> None:
+def test_an_error_repeats_only_the_start_of_a_long_text() -> None:
     with pytest.raises(InvalidHandle) as caught:
         parse("x" * 100_000)
     assert len(str(caught.value)) < 200

@@ -1,4 +1,4 @@
-"""Stream items: each has exactly the JSON shape of the protocol, whatever its text."""
+"""Stream items: each has exactly the JSON shape of the protocol, with any text."""
 
 import json
 from typing import Any, NoReturn
@@ -106,7 +106,7 @@ def test_an_item_has_exactly_the_published_members_in_order(
     assert list(shape) == list(expected)
 
 
-def test_an_error_says_when_trying_again_may_help() -> None:
+def test_an_error_says_whether_a_retry_may_help() -> None:
     assert read(Error(META, "busy", "overloaded", recoverable=True))["recoverable"] is True
 
 
@@ -139,12 +139,12 @@ def test_hostile_text_survives_inside_lists_and_requests() -> None:
     assert read(Request(META, "1", asked, 1))["requestData"] == asked
 
 
-def test_the_content_of_data_is_passed_on_byte_for_byte() -> None:
+def test_the_content_of_data_items_is_not_changed() -> None:
     content = '{"b": 1.0,  "a":"é\\u00e9"}'.encode()
     assert Data(META, "x.y", content).encode().endswith(b'"content":' + content + b"}")
 
 
-def test_a_stamp_says_where_an_item_comes_from_and_when_in_whole_seconds() -> None:
+def test_a_stamp_has_the_provenance_and_the_time_in_whole_seconds() -> None:
     metadata = json.loads(Stamp(("plexus", "arbor", "tree_get"), "0123456789abcdef").metadata())
     timestamp = metadata.pop("timestamp")
     assert metadata == {
@@ -155,12 +155,12 @@ def test_a_stamp_says_where_an_item_comes_from_and_when_in_whole_seconds() -> No
 
 
 @given(any_text)
-def test_a_stamp_takes_any_name_that_was_called(name: str) -> None:
+def test_a_stamp_accepts_any_method_name(name: str) -> None:
     metadata = Stamp(("plexus", name), "0123456789abcdef").metadata()
     assert read(Done(metadata))["metadata"]["provenance"] == ["plexus", as_utf16(name)]
 
 
-def test_the_error_codes_and_their_exit_statuses_are_the_closed_set_of_the_design() -> None:
+def test_the_error_codes_and_their_exit_statuses_are_a_closed_set() -> None:
     table = {
         1: "handle_not_supported execution_error cancelled internal",
         2: "invalid_method invalid_params handle_invalid ambiguous",

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0: what is a request, and the frames that answer it."""
+"""JSON-RPC 2.0: reading requests and writing replies."""
 
 import json
 from typing import Any
@@ -67,7 +67,7 @@ def test_params_may_be_absent_null_or_positional() -> None:
         (message(params=0), "'params' must be an object or an array", 1),
     ],
 )
-def test_what_is_no_request_is_refused_with_the_reason_and_the_id(
+def test_messages_that_are_not_requests_are_refused_with_reason_and_id(
     sent: Any, reason: str, request_id: Any
 ) -> None:
     with pytest.raises(Malformed) as caught:
@@ -86,7 +86,7 @@ def test_positional_params_take_the_names_in_order() -> None:
 
 
 @pytest.mark.parametrize(("names", "listed"), [(["method"], "method"), ([], "none")])
-def test_more_positions_than_names_are_refused(names: list[str], listed: str) -> None:
+def test_too_many_positional_params_are_refused(names: list[str], listed: str) -> None:
     with pytest.raises(Malformed) as caught:
         read_request(message(params=[1, 2])).named_params(names)
     assert str(caught.value) == f"plexus.call: too many positional params ({listed})"
@@ -110,7 +110,7 @@ def test_more_positions_than_names_are_refused(names: list[str], listed: str) ->
             '{"jsonrpc":"2.0","id":1,"method":"plexus.call","params":{"method":"echo.once"}}',
         ),
         (
-            jsonrpc.notification(7, b'{"type":"done"}'),
+            jsonrpc.item_notification(7, b'{"type":"done"}'),
             '{"jsonrpc":"2.0","method":"subscription",'
             '"params":{"subscription":7,"result":{"type":"done"}}}',
         ),

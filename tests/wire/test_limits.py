@@ -1,4 +1,4 @@
-"""What a message may contain before it is parsed."""
+"""The limits of a message before it is parsed."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Text for a terminal: nothing that it obeys, nothing that nobody sees."""
+"""Text for a terminal has no control sequences and no invisible characters."""
 
 import json
 
@@ -54,7 +54,7 @@ def test_an_invisible_character_is_shown_by_its_number(code: int) -> None:
         ("🏴\U000e0067\U000e007f", "🏴‹U+E0067›‹U+E007F›"),
     ],
 )
-def test_a_character_that_joins_nothing_is_shown(text: str, expected: str) -> None:
+def test_a_joiner_without_neighbours_to_join_is_shown(text: str, expected: str) -> None:
     assert clean(text) == expected
 
 

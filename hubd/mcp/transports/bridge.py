@@ -1,7 +1,7 @@
-"""`hubd mcp`: MCP on stdin and stdout, carried to the daemon and back.
+"""`hubd mcp`: copies MCP messages between stdin, stdout and the daemon.
 
-Carries bytes and understands none of them, so it starts in no time and never has to change.
-Nothing but the daemon's answers reaches stdout.
+It copies bytes without parsing them, so it starts fast and does not depend on the protocol.
+Only the daemon's answers reach stdout.
 """
 
 import json
@@ -21,27 +21,27 @@ from hubd.wire.paths import Paths, distrusted
 STDIN: Final = 0
 STDOUT: Final = 1
 CHUNK: Final = 64 * 1024
-# How a process that starts us says for which session it speaks.
+# Environment variable with the token of the session that the client belongs to.
 SESSION_VARIABLE: Final = "HUBD_SESSION_TOKEN"
 
 
 def run(paths: Paths, tools: str | None, session_token: str | None) -> int:
-    """Carry messages until the client closes stdin and has its answers.
+    """Copy messages until the client has closed stdin and has its answers.
 
     Args:
-        paths: Whose daemon; it must be running.
-        tools: The only namespaces to offer, with commas between them.
-        session_token: What says for which session the client speaks.
+        paths: The paths of a running daemon.
+        tools: The namespaces to offer, separated by commas; None for all.
+        session_token: The token of the session that the client belongs to.
 
     Raises:
-        InvalidParams: There is no stdin or no stdout.
-        PermissionDenied: Another user could have put the socket there.
-        Unavailable: Nobody listens, or the daemon ended before the client did.
-        HubError: The daemon does not serve this client.
-        BrokenPipeError: Nobody reads stdout any more.
+        InvalidParams: stdin or stdout is closed.
+        PermissionDenied: Another user could have created the socket.
+        Unavailable: The daemon does not run, or ended before the client did.
+        HubError: The daemon refuses this client.
+        BrokenPipeError: The reader of stdout has closed it.
     """
     if sys.stdin is None or sys.stdout is None:
-        # Their numbers would be given to the next file that is opened, which is the socket.
+        # The socket would get the number of the closed one.
         raise InvalidParams("MCP needs stdin and stdout, and one of them is closed")
     if reason := distrusted(paths.mcp_socket):
         raise PermissionDenied(f"{paths.mcp_socket} is not safe to use: {reason}")
@@ -50,10 +50,10 @@ def run(paths: Paths, tools: str | None, session_token: str | None) -> int:
             connection.connect(paths.mcp_socket)
         except OSError as error:
             raise _gone(paths, error.strerror or str(error)) from None
-        # A daemon thread: it may wait for stdin for ever, and must not keep the process.
+        # A daemon thread, because a read of stdin may never return.
         hello = _hello(tools, session_token)
-        threading.Thread(target=_carry_in, args=(connection, hello), daemon=True).start()
-        if not _carry_out(connection):
+        threading.Thread(target=_copy_in, args=(connection, hello), daemon=True).start()
+        if not _copy_out(connection):
             raise _gone(paths, "the daemon closed the connection")
     return 0
 
@@ -62,7 +62,7 @@ def _hello(tools: str | None, session_token: str | None) -> bytes:
     try:
         cwd = str(Path.cwd())
     except OSError:
-        cwd = None  # it was removed
+        cwd = None  # the directory was removed
     hello = {
         "context": {"cwd": cwd, "env": dict(os.environ)},
         "session_token": session_token,
@@ -71,34 +71,34 @@ def _hello(tools: str | None, session_token: str | None) -> bytes:
     return json.dumps(hello).encode() + b"\n"
 
 
-def _carry_in(connection: socket.socket, hello: bytes) -> None:
+def _copy_in(connection: socket.socket, hello: bytes) -> None:
     try:
         connection.sendall(hello)
         while data := _read():
             connection.sendall(data)
-        # A last line without an end counts too.
+        # The last line may lack a newline.
         connection.sendall(b"\n" + END + b"\n")
     except OSError:
-        pass  # the daemon is gone; the other direction says so
+        pass  # the daemon has ended; the other direction reports it
 
 
-def _carry_out(connection: socket.socket) -> bool:
-    """Carry answers to the last one; tells whether it was the last.
+def _copy_out(connection: socket.socket) -> bool:
+    """Copy answers until the connection ends; return whether the daemon sent its end mark.
 
     Raises:
-        BrokenPipeError: Nobody reads them any more.
-        HubError: There will be none, and why.
+        BrokenPipeError: The reader of stdout has closed it.
+        HubError: The daemon refuses this client.
     """
     waiting = select.poll()
     waiting.register(connection, select.POLLIN)
-    # Only whether there still is a reader: also one that waits for nothing may go.
+    # Without events, poll reports only that the reader has closed stdout.
     waiting.register(STDOUT, 0)
     while True:
-        happened = dict(waiting.poll())
-        if happened.get(STDOUT, 0) & (select.POLLERR | select.POLLHUP):
+        events = dict(waiting.poll())
+        if events.get(STDOUT, 0) & (select.POLLERR | select.POLLHUP):
             raise BrokenPipeError
-        if connection.fileno() not in happened:
-            waiting.unregister(STDOUT)  # a system that cannot tell
+        if connection.fileno() not in events:
+            waiting.unregister(STDOUT)  # this system reports other events too
             continue
         try:
             data = connection.recv(CHUNK)
@@ -125,12 +125,12 @@ def _rest(connection: socket.socket) -> bytes:
 
 
 def _read() -> bytes:
-    """What came on stdin; nothing at its end."""
+    """Return the next bytes of stdin; none at its end."""
     while True:
         try:
             return os.read(STDIN, CHUNK)
         except BlockingIOError:
-            # Whoever shares it with us has made it so.
+            # Another process that shares stdin made it non-blocking.
             select.select([STDIN], [], [])
         except OSError:
             return b""

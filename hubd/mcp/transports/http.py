@@ -1,7 +1,7 @@
-"""MCP over HTTP: the gate, and behind it the SDK's own handling of `/mcp`.
+"""MCP over HTTP: the checks of a request, then the SDK's handling of `/mcp`.
 
-The port is open from the start; who knocks first waits for the web server to be imported, and
-who may come in waits for the SDK.
+The port listens from the start. The first connection waits until the web server is imported, and
+the first admitted request until the SDK is.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
 from hubd.errors import InvalidParams, Unavailable
-from hubd.mcp.access import FACTS, SESSION_HEADER, Facts, check_profile, read_profile
-from hubd.mcp.delivery import CONNECTION, Delivery, Flushable
+from hubd.mcp.access import ACCESS, SESSION_HEADER, Access, check_profile, read_profile
 from hubd.mcp.on_demand import LazyMcp
+from hubd.mcp.transports.delivery import CONNECTION, Delivery, Flushable
 from hubd.plexus.large import parse, pause
 from hubd.rpc.gate import Gate, Refusal
 from hubd.wire import jsonrpc
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from hubd.mcp.transports.http_server import WebServer
 
 log = logging.getLogger("hubd.transport")
-# It reports what clients do wrong as if we had.
+# uvicorn logs mistakes of clients as warnings.
 logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
 PATH: Final = "/mcp"
-# What the result of a request has in a stream of messages, and no notification has.
+# The bytes that tell a result from a notification in a stream of messages.
 RESULT: Final = b'"result":'
-# How long a client may take to send one message.
+# Seconds that a client has to send one message.
 BODY_SECONDS: Final = MESSAGE_SECONDS
-# At the end: how long answers to calls that were just ended may take to be written.
+# When the server stops: seconds to write the answers to calls that were just ended.
 ANSWER_SECONDS: Final = 0.3
-# What the end of the web server takes, when clients do not read.
+# Seconds that the end of the web server may take if clients do not read.
 STOP_SECONDS: Final = 1.5
 
 Message = MutableMapping[str, Any]
@@ -49,10 +49,10 @@ Send = Callable[[Message], Awaitable[None]]
 
 @asynccontextmanager
 async def serve_mcp_http(lazy: LazyMcp, gate: Gate, listener: socket.socket) -> AsyncIterator[None]:
-    """Answer on a socket that listens already.
+    """Serve MCP on a listening socket.
 
-    On leaving, clients get what can be had: running calls are ended and answered, streams of
-    changes end, and then connections are closed. Bounded.
+    On leaving, running calls are ended and answered, streams of changes end, and connections are
+    closed. Bounded.
     """
     port = listener.getsockname()[1]
     own = frozenset(f"http://{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
@@ -80,18 +80,18 @@ async def _serve(app: "_App", listener: socket.socket, ready: "asyncio.Future[We
         async with module.web_server(app, listener) as server:
             ready.set_result(server)
             await asyncio.Event().wait()
-    except Exception:  # the rest of the daemon goes on, and nobody waits here in vain
+    except Exception:  # the rest of the daemon goes on; clients are disconnected
         log.exception("MCP over HTTP is not available")
         listener.close()
 
 
 async def _first_connection(listener: socket.socket) -> None:
-    """Return when somebody connects, without accepting."""
+    """Wait for the first connection, without accepting it."""
     loop = asyncio.get_running_loop()
-    knocked = asyncio.Event()
-    loop.add_reader(listener, knocked.set)
+    connected = asyncio.Event()
+    loop.add_reader(listener, connected.set)
     try:
-        await knocked.wait()
+        await connected.wait()
     finally:
         loop.remove_reader(listener)
 
@@ -120,10 +120,9 @@ class _App:
             await _refuse_message(problem, send)
         else:
             try:
-                facts = self._facts(headers, scope["query_string"])
-                large = body if len(body) > LARGE_BYTES else b""
-                facts = scope[FACTS] = replace(facts, text=large)
-                if large:
+                access = self._access(headers, scope["query_string"])
+                access = scope[ACCESS] = replace(access, large=len(body) > LARGE_BYTES)
+                if access.large:
                     await pause()
                 server = await self._lazy.server()
             except InvalidParams as error:
@@ -134,17 +133,17 @@ class _App:
                 await _refuse(Refusal(503, error.message), send)
                 return
             if "tools/call" in headers.get_all("Mcp-Method"):
-                await server.know_tools()
-            answer = _Answer(send, scope["state"][CONNECTION], facts.delivery)
+                await server.load_tools()
+            answer = _Answer(send, scope["state"][CONNECTION], access.delivery)
             try:
-                await server.sessions.handle_request(scope, _after(body, receive), answer.send)
+                await server.http_handler.handle_request(scope, _after(body, receive), answer.send)
                 await answer.finish()
             finally:
-                facts.delivery.settle(sent=False)
+                access.delivery.settle(sent=False)
 
     def _refusal(self, path: str, headers: "_Headers") -> Refusal | None:
-        """Why a request is not even read to its end, if there is a reason."""
-        # Without the path: a token in a URL ends in somebody's history.
+        """Return why a request is refused before its body is read; None if it is not."""
+        # Without the path, because a token in a URL ends up in histories and logs.
         refusal = self._gate.check("", headers)
         if refusal is not None:
             return refusal
@@ -152,14 +151,14 @@ class _App:
             return Refusal(404, f"MCP is at {PATH}")
         lengths = headers.get_all("Content-Length")
         if lengths and headers.get_all("Transfer-Encoding"):
-            # Two opinions on where it ends; whoever stands between us may hold the other one.
+            # A proxy may choose the other header, and see another end of the request.
             return Refusal(400, "send Content-Length or Transfer-Encoding, not both")
         return None
 
     async def _read_body(
         self, receive: Receive, headers: "_Headers"
     ) -> bytes | Refusal | jsonrpc.TooLarge | None:
-        """The whole body, or why it is refused; None when the client is gone before it came."""
+        """Return the body, or why it is refused; None if the client has disconnected."""
         limit = self._lazy.clients.max_message_bytes
         lengths = headers.get_all("Content-Length")
         if lengths and int(lengths[0]) > limit:
@@ -177,22 +176,22 @@ class _App:
                     if not message.get("more_body", False):
                         return bytes(body)
         except TimeoutError:
-            return Refusal(408, f"the request did not come to its end within {BODY_SECONDS:g} s")
+            return Refusal(408, f"the request was not complete within {BODY_SECONDS:g} s")
 
-    def _facts(self, headers: "_Headers", query: bytes) -> Facts:
+    def _access(self, headers: "_Headers", query: bytes) -> Access:
         tokens = headers.get_all(SESSION_HEADER)
         client = Client("mcp-http", session_token=tokens[0] if len(tokens) == 1 else None)
-        # An empty list is a list: who asks for nothing is not given everything.
+        # An empty list is a list: it offers nothing, not everything.
         wanted = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("tools")
         profile = read_profile(",".join(wanted)) if wanted is not None else None
         if not headers.get_all("Mcp-Session-Id"):
-            # Who is in a session goes on with it, whatever has gone since.
+            # A legacy session goes on, even if a plugin was detached since.
             check_profile(profile or (), self._lazy.options, self._lazy.clients.hub)
-        return Facts(client, Context(), self._lazy.options.narrowed(profile))
+        return Access(client, Context(), self._lazy.options.narrowed(profile))
 
 
 class _Headers:
-    """The headers of a request, as the gate reads them."""
+    """The headers of a request, in the form that the gate expects."""
 
     def __init__(self, pairs: list[tuple[bytes, bytes]]) -> None:
         self._pairs = pairs
@@ -203,22 +202,22 @@ class _Headers:
 
 
 def _problem(body: bytes) -> jsonrpc.Malformed | None:
-    """Why no method could take what is in a body; None if it is JSON as every client reads it.
+    """Return why a body is not acceptable JSON; None if it is.
 
-    The SDK's own reading of newer requests lets through what fails only where it is used: UTF-16,
-    lone surrogates, NaN, a thousand levels.
+    The SDK accepts UTF-16, lone surrogates, NaN and a thousand levels in newer requests, and
+    fails later.
     """
     try:
         parse(body, MCP_COUNTS)
     except jsonrpc.TooLarge as error:
         return error
     except ValueError as error:
-        return jsonrpc.Malformed(jsonrpc.PARSE_ERROR, f"this is no JSON: {error}")
+        return jsonrpc.Malformed(jsonrpc.PARSE_ERROR, f"the body is not JSON: {error}")
     return None
 
 
 def _after(body: bytes, receive: Receive) -> Receive:
-    """A body that was read, and then whatever comes."""
+    """Return a `receive` that replays a body that was read, then continues."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -228,7 +227,7 @@ def _after(body: bytes, receive: Receive) -> Receive:
 
 
 class _Answer:
-    """The answer to one request on its way out; reports when it is with the kernel."""
+    """The answer to one request; it reports when the kernel has all of it."""
 
     def __init__(self, send: Send, connection: Flushable, delivery: Delivery) -> None:
         self._send = send
@@ -238,7 +237,7 @@ class _Answer:
         self._written = False
 
     async def send(self, message: Message) -> None:
-        """As ASGI's `send`."""
+        """Send a message, as ASGI's `send` does."""
         await self._send(message)
         if message["type"] != "http.response.body":
             return
@@ -249,11 +248,11 @@ class _Answer:
         if self._connection.has_sent_all:
             self._delivery.settle(sent=True)
         elif not is_last:
-            # After the last part the client may leave, and whoever sends is cancelled then.
+            # After the last part the client may disconnect, which cancels this task.
             self._delivery.settle(sent=await self._connection.flushed())
 
     async def finish(self) -> None:
-        """Nothing more will be written."""
+        """Report the delivery after the last write."""
         self._delivery.settle(sent=self._written and await self._connection.flushed())
 
 
@@ -262,13 +261,13 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
     if refusal.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="hubd"'))
     if refusal.status in (400, 408):
-        # Where the next request would begin is not known. All others are read to their end.
+        # The start of the next request is unknown. Other requests are read to their end.
         headers.append((b"connection", b"close"))
     await _send(refusal.status, f"{refusal.message}\n".encode(), headers, send)
 
 
 async def _refuse_message(error: jsonrpc.Malformed, send: Send) -> None:
-    """The same for a message, in the words of the protocol."""
+    """Refuse a message with a JSON-RPC error."""
     status = 413 if isinstance(error, jsonrpc.TooLarge) else 400
     await _send(status, error.frame, [(b"content-type", b"application/json")], send)
 

@@ -1,7 +1,7 @@
 """HTTP/1.1 on a listening socket: uvicorn's protocol, with the limits that it lacks.
 
-Knows nothing of MCP. Importing this imports uvicorn: only http.py does, at the first request.
-uvicorn's own server is not used: it wakes up ten times a second for ever, handles signals, and
+This module knows nothing of MCP. Importing it imports uvicorn, so http.py does that at the first
+connection. uvicorn's own server is not used: it wakes up ten times a second, handles signals, and
 ends requests by cancelling them, with a stack trace in the log for each.
 """
 
@@ -9,72 +9,61 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from email.utils import formatdate
 from typing import Any, Final
 
-import h11
 from uvicorn import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.server import ServerState
 
-from hubd.mcp.delivery import CONNECTION
+from hubd.mcp.sdk_private import HttpConnection, HttpState, http_config
+from hubd.mcp.transports.delivery import CONNECTION
 from hubd.rpc.acceptor import Acceptor
 
-# The head of a request, and how long a client may take to send it.
+# The largest head of a request, and the seconds that a client has to send it.
 MAX_HEAD_BYTES: Final = 64 * 1024
 HEAD_SECONDS: Final = 10.0
-# Between two requests on one connection.
+# Seconds between two requests on one connection.
 KEEP_ALIVE_SECONDS: Final = 60
-# File descriptors are for everybody.
+# The whole daemon shares its file descriptors.
 MAX_CONNECTIONS: Final = 512
-# Who was refused while still sending can read why, if this is all that was to come.
+# A refused client can read the reason if it still had at most this much to send.
 MAX_UNREAD_BYTES: Final = 16 * 1024 * 1024
-# At the end: how long answers under way may take, and then requests whose client was hung up on.
+# When the server stops: seconds for running answers, then for requests that lost their connection.
 GRACE_SECONDS: Final = 0.5
 ABORT_SECONDS: Final = 0.5
 
 
 class WebServer:
-    """Answers on one socket."""
+    """A web server on one socket."""
 
     def __init__(self, app: Any) -> None:
         self._state = _State()
-        self._config = Config(
-            _Limited(app, self._state),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        )
-        self._config.load()
+        limited = _LimitedApp(app, self._state)
+        self._config = http_config(limited, MAX_HEAD_BYTES, KEEP_ALIVE_SECONDS)
         self._acceptor: Acceptor | None = None
 
     async def start(self, listener: socket.socket) -> None:
-        """Accept connections on a socket that listens."""
+        """Accept connections on a listening socket."""
         self._acceptor = Acceptor(listener, lambda: _Connection(self._config, self._state))
 
     def close(self) -> None:
-        """Take no more requests; those that are being answered go on."""
+        """Accept no more requests; running ones continue."""
         if self._acceptor is not None:
             self._acceptor.close()
         for connection in list(self._state.connections):
             assert isinstance(connection, _Connection)
-            connection.take_no_more()
+            connection.close_when_idle()
 
     async def answered(self, seconds: float) -> None:
-        """Wait for requests to be answered, but not longer than this."""
+        """Wait until all requests are answered, at most this long."""
         if self._state.tasks:
             await asyncio.wait(self._state.tasks, timeout=seconds)
 
     async def end(self) -> None:
-        """Let answers under way finish for a moment, then hang up. Bounded."""
+        """Let running answers finish for a moment, then close all connections. Bounded."""
         await self.answered(GRACE_SECONDS)
         for connection in list(self._state.connections):
             assert isinstance(connection, _Connection)
             connection.abort()
-        # Whoever answers learns that its client is gone and ends by itself.
+        # A request ends by itself when its connection is lost.
         await self.answered(ABORT_SECONDS)
         for task in self._state.tasks:
             task.cancel()
@@ -82,7 +71,7 @@ class WebServer:
 
 @asynccontextmanager
 async def web_server(app: Any, listener: socket.socket) -> AsyncIterator[WebServer]:
-    """Answer on a socket that listens already."""
+    """Serve an ASGI application on a listening socket."""
     server = WebServer(app)
     await server.start(listener)
     try:
@@ -92,24 +81,27 @@ async def web_server(app: Any, listener: socket.socket) -> AsyncIterator[WebServ
         await server.end()
 
 
-class _State(ServerState):
-    """What the connections of one server share."""
+class _State(HttpState):
+    """State that the connections of one server share."""
 
     def __init__(self) -> None:
         super().__init__()
-        # Connections on which no request is being answered, the longest so first.
-        self.waiting: dict[_Connection, None] = {}
+        # Connections without a running request, the longest-idle first.
+        self.idle: dict[_Connection, None] = {}
 
 
-class _Limited:
-    """The application, for as many connections as there may be. Each has a request then."""
+class _LimitedApp:
+    """The application, with a limit on the number of connections.
+
+    A connection above the limit exists only while every other one has a running request.
+    """
 
     def __init__(self, app: Any, state: _State) -> None:
         self._app = app
         self._state = state
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request, or tell the client why not."""
+        """Answer a request, or refuse it with status 503."""
         if len(self._state.connections) <= MAX_CONNECTIONS:
             await self._app(scope, receive, send)
             return
@@ -123,116 +115,100 @@ class _Limited:
         await send({"type": "http.response.body", "body": body.encode()})
 
 
-class _Connection(H11Protocol):
-    """One connection. Whatever comes must become a request in bounded time and space."""
+class _Connection(HttpConnection):
+    """One connection. Its bytes must become a request in bounded time and space."""
 
     server_state: _State
 
     def __init__(self, config: Config, state: _State) -> None:
-        # Requests find their connection in the state of their scope.
+        # A request finds its connection in the state of its scope.
         super().__init__(config, state, {CONNECTION: self})
-        # Set if the connection ends before all that was written is sent.
+        # Set if the connection ends before all written bytes are sent.
         self._failed = False
         self._lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        # Set while a head is awaited, or the rest of a body that nobody wants.
+        # Runs while the head of a request, or the rest of an unwanted body, is awaited.
         self._deadline: asyncio.TimerHandle | None = None
-        # What came since the last request.
+        # Bytes received since the last request.
         self._unread = 0
-        self._arm()
-        self._note()
+        self._start_deadline()
+        self._update_idle()
         if len(self.connections) > MAX_CONNECTIONS:
-            self._make_room()
+            self._close_longest_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._disarm()
-        self.server_state.waiting.pop(self, None)
+        self._stop_deadline()
+        self.server_state.idle.pop(self, None)
         self._failed = self._failed or exc is not None
         super().connection_lost(exc)
         self._lost.set()
 
     def data_received(self, data: bytes) -> None:
-        if not self._busy:
-            self._arm()
+        if not self.is_answering:
+            self._start_deadline()
             self._unread += len(data)
             if self._unread > MAX_UNREAD_BYTES:
                 self.transport.abort()
                 return
-        self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+        self.server_state.set_date()
         super().data_received(data)
-        self._note()
+        self._update_idle()
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._note()
-
-    def send_400_response(self, msg: str) -> None:
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            # It has had an answer, or part of one.
-            self.transport.abort()
+    def response_completed(self) -> None:
+        self._update_idle()
 
     def abort(self) -> None:
-        """Close at once; what is unsent is dropped."""
+        """Close at once; unsent bytes are dropped."""
         self._failed = True
         self.transport.abort()
 
     @property
     def is_lost(self) -> bool:
-        """Whether the client is gone."""
+        """Whether the client has disconnected."""
         return self._lost.is_set()
 
     @property
     def has_sent_all(self) -> bool:
-        """Whether the kernel has all that was written, and the connection stays open."""
+        """Whether the kernel has all written bytes, and the connection stays open."""
         return not self.transport.is_closing() and not self.transport.get_write_buffer_size()
 
     async def flushed(self) -> bool:
-        """Wait until the kernel has all that was written; False if it can't be sent."""
-        if self.transport.get_write_buffer_size():
-            self.transport.set_write_buffer_limits(high=0)
-            await self.flow.drain()
-            self.transport.set_write_buffer_limits()
+        """Wait until the kernel has all written bytes; return False if they can't be sent."""
+        await self.drain()
         if self.transport.is_closing():
-            # After the answer, as was agreed, or because a write has failed.
+            # After the response, as its headers announced, or because a write failed.
             await self._lost.wait()
         return not self._failed
 
-    def take_no_more(self) -> None:
-        """Close, if need be after the request that is being answered."""
-        if self._busy:
-            self.cycle.keep_alive = False
+    def close_when_idle(self) -> None:
+        """Close now, or after the request that is being answered."""
+        if self.is_answering:
+            self.close_after_response()
         else:
             self.transport.close()
 
-    @property
-    def _busy(self) -> bool:
-        """Whether a request is being answered."""
-        return self.cycle is not None and not self.cycle.response_complete
-
-    def _note(self) -> None:
-        if self._busy:
-            self._disarm()
+    def _update_idle(self) -> None:
+        if self.is_answering:
+            self._stop_deadline()
             self._unread = 0
-            self.server_state.waiting.pop(self, None)
+            self.server_state.idle.pop(self, None)
         else:
-            self.server_state.waiting.setdefault(self)
+            self.server_state.idle.setdefault(self)
 
-    def _make_room(self) -> None:
-        """Hang up on whoever has said nothing for longest, so that silence locks nobody out."""
-        silent = next(iter(self.server_state.waiting))
-        if silent is not self:
-            del self.server_state.waiting[silent]
-            silent.transport.abort()
+    def _close_longest_idle(self) -> None:
+        """Close the longest-idle connection, so that idle clients can't exhaust the limit."""
+        longest_idle = next(iter(self.server_state.idle))
+        if longest_idle is not self:
+            del self.server_state.idle[longest_idle]
+            longest_idle.transport.abort()
 
-    def _arm(self) -> None:
+    def _start_deadline(self) -> None:
         if self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
-    def _disarm(self) -> None:
+    def _stop_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

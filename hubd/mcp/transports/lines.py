@@ -1,4 +1,4 @@
-"""One MCP client over lines: feeds the SDK's server with messages and writes its answers."""
+"""One MCP client over stdio: passes its lines to the SDK's server and writes the answers."""
 
 import asyncio
 import json
@@ -24,8 +24,8 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from hubd.mcp.access import Activity, Facts
-from hubd.mcp.delivery import Delivery
+from hubd.mcp.access import Access, Activity
+from hubd.mcp.transports.delivery import Delivery
 from hubd.plexus.large import collection_paused
 from hubd.wire.jsonrpc import Incomplete, TooLarge
 from hubd.wire.limits import LARGE_BYTES, MCP_COUNTS, excess
@@ -33,10 +33,9 @@ from hubd.wire.mcp_bridge import END
 
 log = logging.getLogger("hubd.transport")
 
-# Longer than any call that somebody pipes in; but should nobody be left who waits for it, and
-# nobody be able to tell, it must not run for ever.
+# Upper bound for draining: a dead peer may go unnoticed.
 DRAIN_SECONDS: Final = 600.0
-# Requests that are open for as long as the client is there; it gets no answer to wait for.
+# Requests that stay open until the client disconnects; draining does not wait for them.
 _ENDLESS: Final = frozenset({"subscriptions/listen"})
 _CHUNK: Final = 64 * 1024
 
@@ -50,11 +49,11 @@ class Lines:
         self._reader = reader
         self._max_bytes = max_bytes
         self._seconds = seconds
-        # What has come and is not a whole line yet.
+        # The received part of the next line.
         self._partial = bytearray()
 
     async def next(self) -> bytes:
-        """Return the next line that is not empty; nothing if the client has closed.
+        """Return the next line that is not empty; an empty one at the end of the input.
 
         Raises:
             TooLarge: The line exceeds a limit. It was skipped.
@@ -100,32 +99,32 @@ class Lines:
 
 async def serve_lines(
     server: Server[Any],
-    facts: Facts,
+    access: Access,
     lines: Lines,
     writer: asyncio.StreamWriter,
     activity: Activity,
 ) -> None:
-    """Serve one client until it hangs up, or has said all and got its answers.
+    """Serve one client until it disconnects, or until its input has ended and is answered.
 
     Args:
-        server: Answers.
-        facts: What is known of the client.
-        lines: Its messages.
-        writer: Where the answers go.
-        activity: Is told when the client waits for answers.
+        server: The SDK's server.
+        access: The access of the client.
+        lines: The messages of the client.
+        writer: The writer for the answers.
+        activity: The record of running requests.
 
     Raises:
-        Incomplete: A message did not end in time. The caller tells the client and closes.
+        Incomplete: A message did not end in time. The caller reports it and disconnects.
     """
     inbound, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     answers, outbound = anyio.create_memory_object_stream[SessionMessage](0)
-    client = _Client(facts, lines, writer, activity)
+    client = _Client(access, lines, writer, activity)
     # An answer counts as sent when the kernel has taken all of it: then `drain` returns.
     writer.transport.set_write_buffer_limits(high=0)
     try:
         async with inbound, messages, answers, outbound, anyio.create_task_group() as tasks:
             tasks.start_soon(client.take, inbound, answers.clone())
-            # Ends by itself, when the last answer is written.
+            # It ends after the last answer.
             tasks.start_soon(client.give, outbound)
             await server.run(messages, answers, server.create_initialization_options())
             client.taking.cancel()
@@ -134,30 +133,30 @@ async def serve_lines(
         if client.has_ended:
             writer.write(END)
     except* (ConnectionError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        pass  # the client is gone
+        pass  # the client has disconnected
     finally:
-        client.forget_deliveries()
+        client.fail_deliveries()
 
 
 class _Client:
-    """What is open between the client and the server."""
+    """One client: its open requests, and the directions in and out."""
 
     def __init__(
-        self, facts: Facts, lines: Lines, writer: asyncio.StreamWriter, activity: Activity
+        self, access: Access, lines: Lines, writer: asyncio.StreamWriter, activity: Activity
     ) -> None:
-        # Said all it had to say, and still wants what it is owed.
+        # Set at the end of the input, when the client still waits for answers.
         self.has_ended = False
         # Set when a message did not end in time; nothing is read after it.
         self.refusal: Incomplete | None = None
-        # Cancelled when the server takes nothing more.
+        # Cancelled when the server has ended.
         self.taking = anyio.CancelScope()
-        self._facts = facts
+        self._access = access
         self._lines = lines
         self._writer = writer
         self._activity = activity
-        # Answers to come, by the ids of the requests; a client may use one twice.
-        self._owed: Counter[RequestId] = Counter()
-        # Whether those answers were written; of several with one id in the order they came.
+        # The number of unanswered requests by id; a client may use an id twice.
+        self._open: Counter[RequestId] = Counter()
+        # The deliveries of those answers; with the same id, in the order of the requests.
         self._deliveries: defaultdict[RequestId, list[Delivery]] = defaultdict(list)
         self._settled = asyncio.Event()
         self._settled.set()
@@ -165,7 +164,7 @@ class _Client:
     async def take(
         self, inbound: Incoming, answers: MemoryObjectSendStream[SessionMessage]
     ) -> None:
-        """Hand every message to the server; what is none is answered here."""
+        """Pass every message to the server; refuse malformed lines."""
         async with inbound, answers:
             with self.taking:
                 await self._take(inbound, answers)
@@ -194,15 +193,15 @@ class _Client:
             if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
                 self._settle(answer.message.id, sent=True)
 
-    def forget_deliveries(self) -> None:
-        """The client is gone; what it has not got it will not get."""
+    def fail_deliveries(self) -> None:
+        """Report that the remaining answers can't be sent."""
         for deliveries in self._deliveries.values():
             for delivery in deliveries:
                 delivery.settle(sent=False)
         self._deliveries.clear()
 
     async def _next(self, answers: MemoryObjectSendStream[SessionMessage]) -> bytes:
-        """Return the next line that may be parsed; nothing if no other will come."""
+        """Return the next line within the limits; an empty one at the end of the input."""
         while True:
             try:
                 return await self._lines.next()
@@ -213,73 +212,73 @@ class _Client:
                 return b""
 
     def _expect(self, message: JSONRPCMessage, line: bytes) -> ServerMessageMetadata:
-        text = line if len(line) > LARGE_BYTES else b""
-        facts = replace(self._facts, text=text, delivery=Delivery())
-        metadata = ServerMessageMetadata(request_context=facts)
+        large = len(line) > LARGE_BYTES
+        access = replace(self._access, large=large, delivery=Delivery())
+        metadata = ServerMessageMetadata(request_context=access)
         if isinstance(message, JSONRPCRequest) and message.method not in _ENDLESS:
             request_id = message.id
-            self._owed[request_id] += 1
-            self._deliveries[request_id].append(facts.delivery)
+            self._open[request_id] += 1
+            self._deliveries[request_id].append(access.delivery)
             self._settled.clear()
             self._activity.note(is_busy=True)
 
             async def unanswered() -> None:
                 self._settle(request_id, sent=False)
 
-            # One that the client has cancelled gets no answer.
+            # A request that the client has cancelled gets no answer.
             metadata.on_request_unanswered = unanswered
         return metadata
 
     def _settle(self, request_id: RequestId | None, *, sent: bool) -> None:
-        if request_id is not None and self._owed[request_id] > 0:
-            self._owed[request_id] -= 1
+        if request_id is not None and self._open[request_id] > 0:
+            self._open[request_id] -= 1
             deliveries = self._deliveries[request_id]
             deliveries.pop(0).settle(sent=sent)
             if not deliveries:
                 del self._deliveries[request_id]
-        self._owed += Counter()  # forgets those that are zero
-        if not self._owed:
+        self._open += Counter()  # removes zero counts
+        if not self._open:
             self._settled.set()
             self._activity.note(is_busy=False)
 
     async def _drain(self) -> None:
-        """Wait until everything is answered, or nobody is there for it."""
+        """Wait until all requests are answered, or the client has disconnected."""
 
-        async def hung_up() -> None:
+        async def watch_disconnect() -> None:
             await self._lines.discard()
             tasks.cancel_scope.cancel()
 
         with anyio.move_on_after(DRAIN_SECONDS):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(hung_up)
+                tasks.start_soon(watch_disconnect)
                 await self._settled.wait()
                 tasks.cancel_scope.cancel()
 
 
 def _message(line: bytes) -> JSONRPCMessage:
-    """The message in a line.
+    """Return the message in a line.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The line is not a JSON-RPC message.
     """
     with collection_paused():
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-    # To the SDK a request whose id is none is a notification, and its client would wait for ever.
+    # The SDK takes a request with an invalid id for a notification; its client would wait forever.
     if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in json.loads(line):
-        raise ValueError("an id is a text or a whole number")
+        raise ValueError("an id must be a string or an integer")
     return message
 
 
 def _refusal(line: bytes) -> SessionMessage:
-    """The answer to what is no message, with its id where one can be found."""
+    """Return the answer to a malformed line, with its id if it has one."""
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return _error(None, PARSE_ERROR, "this line is not JSON, or nested too deeply")
-    request_id = found.get("id") if isinstance(found, dict) else None
+    request_id = value.get("id") if isinstance(value, dict) else None
     if isinstance(request_id, bool) or not isinstance(request_id, int | str):
         request_id = None
-    return _error(request_id, INVALID_REQUEST, "this is not one JSON-RPC message")
+    return _error(request_id, INVALID_REQUEST, "this line is not a single JSON-RPC message")
 
 
 def _error(request_id: RequestId | None, code: int, reason: str) -> SessionMessage:

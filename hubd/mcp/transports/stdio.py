@@ -1,7 +1,7 @@
-"""MCP over stdio, the daemon's half: `hubd mcp` carries the lines here over a Unix socket.
+"""MCP over stdio, the daemon's part: `hubd mcp` carries the lines here over a Unix socket.
 
-The first line is the bridge's own and says where it runs; all others are the client's messages,
-as it wrote them.
+The first line is the greeting of the bridge, with its caller context. All others are the client's
+messages, unchanged.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hubd.errors import HubError, Internal, InvalidParams, Overloaded
-from hubd.mcp.access import Activity, Facts, check_profile, read_profile
+from hubd.mcp.access import Access, Activity, check_profile, read_profile
 from hubd.mcp.on_demand import LazyMcp
 from hubd.rpc.unix import UnixListener
 from hubd.wire import jsonrpc
@@ -22,14 +22,14 @@ from hubd.wire.mcp_bridge import REFUSED
 
 log = logging.getLogger("hubd.transport")
 
-# The bridge is ours and says hello at once.
+# Seconds until the greeting, which the bridge sends at once.
 HELLO_SECONDS: Final = 10.0
-# A client speaks first, and at once; its first request is what a refusal is an answer to.
+# Seconds until the client's first request, which a refusal answers.
 FIRST_SECONDS: Final = 2.0
-# Far more agents than one user runs.
+# More clients than one user runs.
 MAX_BRIDGES: Final = 512
-EVICTED: Final = "closed to make room: of {} MCP clients over stdio, this one was idle for longest"
-# How long bridges may take to be told that the daemon stops.
+EVICTED: Final = "disconnected: this client was the longest-idle of {} MCP clients over stdio"
+# Seconds to tell bridges that the daemon stops.
 STOP_SECONDS: Final = 1.0
 
 
@@ -44,10 +44,10 @@ async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[UnixListen
         crowded = len(bridges) >= MAX_BRIDGES and not _make_room(bridges)
         activity = bridges[task] = Activity()
         try:
-            await _attend(lazy, reader, writer, activity, crowded=crowded)
+            await _serve_bridge(lazy, reader, writer, activity, crowded=crowded)
         except asyncio.CancelledError:
-            # The daemon stops, or another client needs the room. asyncio would complain of a task
-            # that ends as cancelled.
+            # The daemon stops, or another client needs the place. asyncio would log a task that
+            # ends as cancelled.
             if activity.is_evicted:
                 _refuse(writer, Overloaded(EVICTED.format(MAX_BRIDGES)), None)
         finally:
@@ -70,7 +70,7 @@ async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[UnixListen
 
 
 def _make_room(bridges: dict[asyncio.Task[None], Activity]) -> bool:
-    """Close the longest-idle connection without a running request; returns whether there is one."""
+    """Disconnect the longest-idle client; return False if all have a running request."""
     idle = [task for task, activity in bridges.items() if not activity.is_busy]
     if not idle:
         return False
@@ -81,7 +81,7 @@ def _make_room(bridges: dict[asyncio.Task[None], Activity]) -> bool:
     return True
 
 
-async def _attend(
+async def _serve_bridge(
     lazy: LazyMcp,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
@@ -89,59 +89,59 @@ async def _attend(
     *,
     crowded: bool,
 ) -> None:
-    """Serve one client, or tell it why not."""
+    """Serve one client, or send it the reason for a refusal."""
     hello = await _read_object(reader, HELLO_SECONDS)
     if hello is None:
-        log.warning("somebody who is no bridge of ours knocked at the socket of MCP")
-        writer.write(_failure(None, "only `hubd mcp` speaks here"))
+        log.warning("rejected a connection to the MCP socket that is not `hubd mcp`")
+        writer.write(_failure(None, "only `hubd mcp` may connect to this socket"))
         return
     try:
         if crowded:
             raise Overloaded(f"all {MAX_BRIDGES} MCP clients over stdio have a running request")
-        await _serve(lazy, _facts(lazy, hello), reader, writer, activity)
+        await _serve(lazy, _access(lazy, hello), reader, writer, activity)
     except jsonrpc.Incomplete as error:
         log.warning("closed an MCP bridge: %s", error.message)
-        told = {"code": InvalidParams.code, "message": error.message, "suggestion": ""}
-        writer.write(error.frame + b"\n" + REFUSED + jsonrpc.dump(told))
+        reason = {"code": InvalidParams.code, "message": error.message, "suggestion": ""}
+        writer.write(error.frame + b"\n" + REFUSED + jsonrpc.dump(reason))
     except HubError as error:
         log.warning("refused an MCP bridge: %s", error.message)
         first = await _read_object(reader, FIRST_SECONDS)
         _refuse(writer, error, first.get("id") if first else None)
-    except Exception:  # its client's problem, not the daemon's
+    except Exception:  # the other clients are not affected
         log.exception("an MCP bridge failed")
-        _refuse(writer, Internal("the daemon cannot go on with this client"), None)
+        _refuse(writer, Internal("the daemon failed to serve this client; see the log"), None)
 
 
 async def _read_object(reader: asyncio.StreamReader, seconds: float) -> dict[str, Any] | None:
-    """The next line; None if it does not come in time, or is no JSON object."""
+    """Return the next line; None if it is late or not a JSON object."""
     try:
         async with asyncio.timeout(seconds):
-            found = json.loads(await reader.readline())
+            value = json.loads(await reader.readline())
     except (TimeoutError, ValueError, RecursionError, ConnectionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 async def _serve(
     lazy: LazyMcp,
-    facts: Facts,
+    access: Access,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     activity: Activity,
 ) -> None:
     server = await lazy.server()
-    # Not before there is a client: it imports the SDK.
+    # Imported here, because it imports the SDK.
     from hubd.mcp.transports.lines import Lines, serve_lines
 
     incoming = Lines(reader, lazy.clients.max_message_bytes, lazy.clients.message_seconds)
-    await serve_lines(server.server, facts, incoming, writer, activity)
+    await serve_lines(server.server, access, incoming, writer, activity)
 
 
-def _facts(lazy: LazyMcp, hello: dict[str, Any]) -> Facts:
+def _access(lazy: LazyMcp, hello: dict[str, Any]) -> Access:
     token, tools = hello.get("session_token"), hello.get("tools")
     wanted = read_profile(tools) if isinstance(tools, str) else None
     check_profile(wanted or (), lazy.options, lazy.clients.hub)
-    return Facts(
+    return Access(
         Client("mcp-stdio", session_token=token if isinstance(token, str) else None),
         read_context(hello.get("context")),
         lazy.options.narrowed(wanted),
@@ -149,12 +149,12 @@ def _facts(lazy: LazyMcp, hello: dict[str, Any]) -> Facts:
 
 
 def _refuse(writer: asyncio.StreamWriter, error: HubError, request_id: object) -> None:
-    """Say why before hanging up: to the client, and to whoever looks at the bridge."""
+    """Send the reason to the client and to the bridge, which prints it."""
     answer = _failure(request_id, f"{error.message}. {error.suggestion}")
-    told = {"code": error.code, "message": error.message, "suggestion": error.suggestion}
-    writer.write(answer + REFUSED + jsonrpc.dump(told))
+    reason = {"code": error.code, "message": error.message, "suggestion": error.suggestion}
+    writer.write(answer + REFUSED + jsonrpc.dump(reason))
 
 
 def _failure(request_id: object, reason: str) -> bytes:
-    known = request_id if isinstance(request_id, int | str) else None
-    return jsonrpc.failure(known, jsonrpc.INVALID_REQUEST, reason) + b"\n"
+    valid_id = request_id if isinstance(request_id, int | str) else None
+    return jsonrpc.failure(valid_id, jsonrpc.INVALID_REQUEST, reason) + b"\n"

@@ -1,4 +1,4 @@
-"""Rows to JSON. Lists of nodes are long: they are written without a model for each."""
+"""Rows as JSON. Lists of nodes are long, so they are written without a model for each node."""
 
 import json
 from collections.abc import Iterable
@@ -13,15 +13,15 @@ from hubd.storage.arbor.walk import Node
 
 
 def encoded(event: type[Event], **fields: Any) -> Encoded:
-    """An event of plain values that are known to fit its model; what is None is left out."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    return Encoded(to_json({"type": event.tag, **given}))
+    """Return an event of plain values that fit its model, without the fields that are None."""
+    present = {name: value for name, value in fields.items() if value is not None}
+    return Encoded(to_json({"type": event.tag, **present}))
 
 
 def node_json(tree_id: str, node: Node) -> dict[str, Any]:
-    """A node as any client sees it."""
+    """Return a node as clients see it."""
     parent, _, node_id, _, depth, lane, text, handle, label, metadata, created_at = node
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": ids.text(node_id),
         "tree_id": tree_id,
         "parent": ids.text(parent) if parent is not None else None,
@@ -32,21 +32,21 @@ def node_json(tree_id: str, node: Node) -> dict[str, Any]:
         else {"type": "text", "content": text},
     }
     if label is not None:
-        found["label"] = label
+        fields["label"] = label
     if metadata is not None:
-        found["metadata"] = json.loads(metadata)
-    found["created_at"] = created_at
-    return found
+        fields["metadata"] = json.loads(metadata)
+    fields["created_at"] = created_at
+    return fields
 
 
 def nodes_json(tree_id: str, nodes: Iterable[Node]) -> list[dict[str, Any]]:
-    """Several of them."""
+    """Return nodes as clients see them."""
     return [node_json(tree_id, node) for node in nodes]
 
 
 def skeleton_json(node: Node) -> dict[str, Any]:
-    """A node without its content."""
-    found: dict[str, Any] = {
+    """Return a node without its content."""
+    fields: dict[str, Any] = {
         "id": ids.text(node.id),
         "parent": ids.text(node.parent) if node.parent is not None else None,
         "depth": node.depth,
@@ -54,16 +54,16 @@ def skeleton_json(node: Node) -> dict[str, Any]:
         "kind": "external" if node.text is None else "text",
     }
     if node.label is not None:
-        found["label"] = node.label
-    return found
+        fields["label"] = node.label
+    return fields
 
 
 def tree_json(tree: TreeRow) -> dict[str, Any]:
-    """A tree as any client sees it."""
+    """Return a tree as clients see it."""
     owners: dict[str, int] = json.loads(tree.owners)
     return {
         "tree_id": ids.text(tree.id),
-        # The owner that made it may have released it.
+        # The owner that created the tree may have released it.
         "owner_id": tree.owner if tree.owner in owners else next(iter(owners), None),
         "ref_count": tree.ref_count,
         "owners": owners,

@@ -1,4 +1,4 @@
-"""What Arbor's methods yield."""
+"""The events of arbor's methods."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ def _always_tagged(schema: dict[str, Any]) -> None:
 
 
 class SparseEvent(Event):
-    """An event that leaves out what has a default and would say nothing; its schema says so."""
+    """An event without the fields that are None; its schema marks them as optional."""
 
     model_config = ConfigDict(
         json_schema_serialization_defaults_required=False, json_schema_extra=_always_tagged
@@ -29,14 +29,14 @@ class TextData(BaseModel, defer_build=True):
 
 
 class ExternalData(BaseModel, defer_build=True):
-    """A node that points at what a plugin owns."""
+    """A node that points at data of a plugin."""
 
     type: Literal["external"]
     handle: AnyHandle
 
 
 class NodeInfo(BaseModel, defer_build=True):
-    """One node. It never changes, but for its label."""
+    """One node. Only its label can change."""
 
     id: str
     tree_id: str
@@ -61,12 +61,12 @@ class SkeletonNode(BaseModel, defer_build=True):
 
 
 class TreeInfo(BaseModel, defer_build=True):
-    """One tree. `state_since` is when its state began, in seconds."""
+    """One tree. `state_since` is the start of its state, in seconds."""
 
     tree_id: str
     owner_id: str | None = Field(
-        description="The owner that made the tree, or another if that one released it; null "
-        "without owners"
+        description="The owner that created the tree, or another owner if that one released it; "
+        "null without owners"
     )
     ref_count: int
     owners: dict[str, int]
@@ -89,8 +89,8 @@ class TreeWithSkeleton(TreeInfo):
     nodes: list[SkeletonNode]
 
 
-class TreeCreated(Event):
-    """A tree was made."""
+class TreeCreated(Event, summary="created tree {tree_id}"):
+    """A new tree."""
 
     tree_id: str
     owner_id: str
@@ -99,60 +99,60 @@ class TreeCreated(Event):
 
 
 class TreeData(SparseEvent):
-    """A page of a tree; `next` is there while more follows, and is what `after` takes."""
+    """A page of a tree. `next` is the value for `after` if more pages follow."""
 
     tree: TreeWithNodes
     next: str | None = None
 
 
 class TreeSkeleton(SparseEvent):
-    """A page of a tree's structure; `next` as in `tree_data`."""
+    """A page of a tree's structure. `next` is as in `tree_data`."""
 
     tree: TreeWithSkeleton
     next: str | None = None
 
 
 class TreeList(Event):
-    """Some trees."""
+    """A page of trees."""
 
     trees: list[TreeInfo]
 
 
 class TreesScheduled(Event):
-    """Trees that nobody holds any more, and that will be archived."""
+    """Trees without owners, which are due to be archived."""
 
     trees: list[TreeInfo]
 
 
 class TreesArchived(Event):
-    """Trees that can only be read, and that will be removed."""
+    """Trees that are read-only and due to be removed."""
 
     trees: list[TreeInfo]
 
 
-class TreeUpdated(Event):
-    """A tree has other metadata now."""
+class TreeUpdated(Event, summary="updated tree {tree_id}"):
+    """The new metadata of a tree."""
 
     tree_id: str
     metadata: dict[str, Any] | None
 
 
-class TreeClaimed(Event):
-    """A tree has one more reference, or several."""
+class TreeClaimed(Event, summary="{owner_id} claimed tree {tree_id}, references: {new_count}"):
+    """The references to a tree after a claim."""
 
     tree_id: str
     owner_id: str
-    new_count: int = Field(description="All references to the tree, now")
-    owner_count: int = Field(description="Those of this owner")
+    new_count: int = Field(description="The number of references to the tree")
+    owner_count: int = Field(description="The references of this owner")
 
 
-class TreeReleased(Event):
-    """A tree has fewer references; with none it is scheduled for deletion."""
+class TreeReleased(Event, summary="{owner_id} released tree {tree_id}, references: {new_count}"):
+    """The references to a tree after a release. Without any, the tree is scheduled."""
 
     tree_id: str
     owner_id: str
-    new_count: int = Field(description="All references to the tree, now")
-    owner_count: int = Field(description="Those of this owner")
+    new_count: int = Field(description="The number of references to the tree")
+    owner_count: int = Field(description="The references of this owner")
 
 
 class LifeStep(BaseModel, defer_build=True):
@@ -164,8 +164,8 @@ class LifeStep(BaseModel, defer_build=True):
     count: int | None
 
 
-class TreeRefs(Event):
-    """Who holds a tree, and all that became of it."""
+class TreeRefs(Event, summary="tree {tree_id}: {state}, references: {ref_count}"):
+    """The owners of a tree, and the steps of its life."""
 
     tree_id: str
     state: Literal["active", "scheduled", "archived", "purged"]
@@ -174,29 +174,29 @@ class TreeRefs(Event):
     history: list[LifeStep]
 
 
-class TreeDeleted(Event):
-    """A tree is gone."""
+class TreeDeleted(Event, summary="deleted tree {tree_id}"):
+    """A deleted tree."""
 
     tree_id: str
 
 
-class TreeArchived(Event):
-    """A tree can only be read from now on."""
+class TreeArchived(Event, summary="archived tree {tree_id}"):
+    """A tree that is read-only from now on."""
 
     tree_id: str
 
 
-class CleanupStep(Event):
-    """Something that was due for a tree: it was archived or purged, or would be."""
+class CleanupStep(Event, summary="tree {tree_id}: {step}"):
+    """A step that was due for a tree. With `dry_run` it was not taken."""
 
     tree_id: str
     step: Literal["archived", "purged"]
-    since: int = Field(description="Since when it was in the state before, in seconds")
+    since: int = Field(description="The start of the previous state, in seconds")
     dry_run: bool
 
 
-class CleanupDone(Event):
-    """All that was due."""
+class CleanupDone(Event, summary="archived: {archived}, purged: {purged}"):
+    """The number of steps that were due."""
 
     archived: int
     purged: int
@@ -208,25 +208,27 @@ class RenderedNode(BaseModel, defer_build=True):
 
     id: str
     short_id: str | None = Field(
-        description="The shortest end of the id, at least 4 digits, that no other node of lane "
-        "`main` in this tree has; null for other lanes"
+        description="The shortest unique end of the id, at least 4 digits, among the nodes of "
+        "lane `main` in this tree; null for other lanes"
     )
     parent: str | None
     depth: int
     lane: Lane
-    summary: str = Field(description="The text, the handle or what it points at, in one line")
-    more: int = Field(description="Nodes below this one that were left out")
+    summary: str = Field(
+        description="The text, the handle, or the data behind the handle, in one line"
+    )
+    more: int = Field(description="The number of nodes below this one that are left out")
     handle: str | None = None
     label: str | None = None
 
 
 class TreeRender(Event):
-    """A tree as text, and as flat nodes, depth first, for a client that draws it itself."""
+    """A tree as text, and as flat nodes, depth first, for clients that draw it themselves."""
 
     tree_id: str
     render: str
     nodes: list[RenderedNode]
-    more: int = Field(description="Nodes of the tree that `nodes` leaves out")
+    more: int = Field(description="The number of nodes that `nodes` leaves out")
 
 
 class ExportedTree(Event, tag="tree"):
@@ -241,7 +243,7 @@ class ExportedTree(Event, tag="tree"):
 
 
 class ExportedNode(SparseEvent, tag="node"):
-    """One node of an export; parents come before their children, these in order."""
+    """One node of an export. Parents come before their children, siblings in order."""
 
     id: str
     parent: str
@@ -252,16 +254,16 @@ class ExportedNode(SparseEvent, tag="node"):
     created_at: int
 
 
-class TreeImported(Event):
-    """A tree was read in."""
+class TreeImported(Event, summary="imported tree {tree_id}, nodes: {nodes}"):
+    """An imported tree. `nodes` does not count the root."""
 
     tree_id: str
     owner_id: str
     nodes: int
 
 
-class NodeCreated(Event):
-    """A node was added. `content` is its text, or its handle."""
+class NodeCreated(Event, summary="created node {node_id}: {content}"):
+    """A new node. `content` is its text, or its handle."""
 
     tree_id: str
     node_id: str
@@ -276,7 +278,7 @@ class NodeData(Event):
 
 
 class NodeChildren(SparseEvent):
-    """Children in the order in which they came; `next` is there while more follows."""
+    """A page of children in order of creation. `next` is as in `tree_data`."""
 
     tree_id: str
     node_id: str
@@ -285,7 +287,7 @@ class NodeChildren(SparseEvent):
 
 
 class NodeParent(Event):
-    """The parent of a node; the root has none."""
+    """The parent of a node; null for the root."""
 
     tree_id: str
     node_id: str
@@ -293,7 +295,7 @@ class NodeParent(Event):
 
 
 class NodePath(Event):
-    """Ids from the root to a node."""
+    """A page of the ids from the root to a node."""
 
     tree_id: str
     node_id: str
@@ -301,7 +303,7 @@ class NodePath(Event):
 
 
 class PathBetween(Event):
-    """Nodes from one to another, by the last one that both paths share."""
+    """A page of the nodes from one to another, through the last shared node `common`."""
 
     tree_id: str
     start: str
@@ -310,16 +312,16 @@ class PathBetween(Event):
     path: list[NodeInfo]
 
 
-class NodeLabelled(Event):
-    """A node has another name."""
+class NodeLabelled(Event, summary="node {node_id}: {label}"):
+    """The new label of a node; null if it was removed."""
 
     tree_id: str
     node_id: str
     label: str | None
 
 
-class NodeDeleted(Event):
-    """A node is gone, with all below it."""
+class NodeDeleted(Event, summary="deleted nodes: {count}"):
+    """A deleted node. `count` includes the nodes below it."""
 
     tree_id: str
     node_id: str
@@ -327,7 +329,7 @@ class NodeDeleted(Event):
 
 
 class ContextPath(Event):
-    """Nodes from the root to a node."""
+    """A page of the nodes from the root to a node."""
 
     tree_id: str
     node_id: str
@@ -335,28 +337,28 @@ class ContextPath(Event):
 
 
 class ContextLeaves(Event):
-    """Nodes without children."""
+    """A page of nodes without children."""
 
     tree_id: str
     leaves: list[str]
 
 
 class ContextHandles(Event):
-    """Handles in the order of the path or, of a whole tree, in order of creation."""
+    """A page of handles, in the order of the path, or in order of creation."""
 
     tree_id: str
     handles: list[AnyHandle]
 
 
-class ContextDiff(Event):
-    """What two nodes share, and where they part. Of long branches, a page of each."""
+class ContextDiff(Event, summary="shared: {shared}, ahead: {ahead}, behind: {behind}"):
+    """The shared part of two paths, and the first page of each branch."""
 
     tree_id: str
     node_id: str
     other: str
-    common: str = Field(description="The last node that both have on their path")
-    shared: int = Field(description="How many nodes both have on their path")
-    ahead: int = Field(description="How many only the first has")
-    behind: int = Field(description="How many only the other has")
+    common: str = Field(description="The last node of both paths")
+    shared: int = Field(description="The number of nodes of both paths")
+    ahead: int = Field(description="The number of nodes that only the first path has")
+    behind: int = Field(description="The number of nodes that only the other path has")
     only_node: list[NodeInfo]
     only_other: list[NodeInfo]

@@ -1,7 +1,7 @@
-"""arbor: single nodes, and the ways between them."""
+"""arbor: the methods for single nodes, and for the paths between them."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 from pydantic import Field
 from pydantic_core import to_json
@@ -13,11 +13,11 @@ from hubd.plugins.arbor.base import (
     LIST_TREES,
     MAX_HANDLE,
     MAX_TEXT,
-    VERSION,
     ArborBase,
     Label,
     Lanes,
-    Metadata,
+    NewNode,
+    PathToNode,
     lanes_of,
     metadata_text,
     now,
@@ -29,58 +29,41 @@ from hubd.storage.arbor.tree import Place, TreeRow
 from hubd.storage.database import Tx
 
 
-class Nodes(ArborBase, version=VERSION):
-    """Methods about nodes."""
+class Nodes(ArborBase):
+    """Methods for nodes."""
 
-    @method(streaming=False, completes=LIST_TREES)
+    @method(completes=LIST_TREES)
     async def node_create_text(
         self,
         tree_id: TreeId,
         content: Annotated[str, Field(max_length=MAX_TEXT)],
-        parent: NodeId | None = None,
-        label: Label | None = None,
-        metadata: Metadata = None,
-    ) -> AsyncIterator[events.NodeCreated]:
-        """Add a node of text.
+        **node: Unpack[NewNode],
+    ) -> events.NodeCreated:
+        """Add a node with a text.
 
         Args:
-            tree_id: The tree: its id, or the first 8 or more digits of it.
+            tree_id: The id of the tree, or its first 8 or more digits.
             content: The text.
-            parent: The parent node: its id, or the last 4 or more digits; the root by default.
-            label: A name for it.
-            metadata: What to know about it.
         """
-        yield await self._create(
-            tree_id, parent, lambda tx: tree.text(content), content, label, metadata
-        )
+        return await self._create(tree_id, lambda tx: tree.text(content), content, node)
 
-    @method(streaming=False, completes=LIST_TREES)
+    @method(completes=LIST_TREES)
     async def node_create_external(
-        self,
-        tree_id: TreeId,
-        handle: AnyHandle,
-        parent: NodeId | None = None,
-        label: Label | None = None,
-        metadata: Metadata = None,
-    ) -> AsyncIterator[events.NodeCreated]:
+        self, tree_id: TreeId, handle: AnyHandle, **node: Unpack[NewNode]
+    ) -> events.NodeCreated:
         """Add a node that points at data of a plugin.
 
         A handle of a plugin that is not running is stored too, with a warning.
 
         Args:
-            tree_id: The tree: its id, or the first 8 or more digits of it.
-            handle: What it points at.
-            parent: The parent node: its id, or the last 4 or more digits; the root by default.
-            label: A name for it.
-            metadata: What to know about it.
+            tree_id: The id of the tree, or its first 8 or more digits.
+            handle: The handle of the data.
         """
         named = self.host.named(handle)
-        written = str(named)
-        if len(written) > MAX_HANDLE:
-            raise InvalidParams(f"a handle may have {MAX_HANDLE} characters, not {len(written)}")
-        created = await self._create(
-            tree_id, parent, lambda tx: tree.external(tx, named), written, label, metadata
-        )
+        text = str(named)
+        if len(text) > MAX_HANDLE:
+            raise InvalidParams(f"the handle is longer than {MAX_HANDLE} characters")
+        created = await self._create(tree_id, lambda tx: tree.external(tx, named), text, node)
         if (problem := self.host.unowned(named)) is not None:
             plugins = ", ".join(name for name in problem.available if "." not in name)
             await self.host.advise(
@@ -88,21 +71,19 @@ class Nodes(ArborBase, version=VERSION):
                 f"The handle is stored, but {problem.message}; it resolves when such a plugin runs"
                 + (f". Plugins with handles: {plugins}" if plugins else ""),
             )
-        yield created
+        return created
 
-    @method(streaming=False, read_only=True, completes=LIST_TREES)
-    async def node_get(
-        self, tree_id: TreeId, node_id: NodeId
-    ) -> AsyncIterator[events.NodeData | Encoded]:
+    @method(read_only=True, completes=LIST_TREES)
+    async def node_get(self, tree_id: TreeId, node_id: NodeId) -> events.NodeData | Encoded:
         """Read one node.
 
         Args:
-            tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node: its id, or the last 4 or more digits of it.
+            tree_id: The id of the tree, or its first 8 or more digits.
+            node_id: The id of the node, or its last 4 or more digits.
         """
-        found, place = await self._place(tree_id, node_id)
+        row, place = await self._place(tree_id, node_id)
         node = await walk.node(self.db, place)
-        yield encoded(events.NodeData, node=node_json(ids.text(found.id), node))
+        return encoded(events.NodeData, node=node_json(ids.text(row.id), node))
 
     @method(read_only=True, completes=LIST_TREES)
     async def node_get_children(
@@ -113,67 +94,61 @@ class Nodes(ArborBase, version=VERSION):
         after: NodeId | None = None,
         limit: Annotated[int, Field(ge=1)] | None = None,
     ) -> AsyncIterator[events.NodeChildren | Encoded]:
-        """Read the children of a node in the order in which they came, in pages.
+        """Read the children of a node in order of creation, in pages.
 
         Args:
-            tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node: its id, or the last 4 or more digits of it; the root by default.
-            lanes: Which lanes to show; `main` unless said otherwise.
-            after: Continue after this child: the `next` of an earlier page.
-            limit: How many at most; all unless said otherwise.
+            tree_id: The id of the tree, or its first 8 or more digits.
+            node_id: The id of the node, or its last 4 or more digits; the root by default.
+            lanes: The lanes to show; `main` by default.
+            after: The child to continue after: `next` of the previous page.
+            limit: The maximum number of children; all by default.
         """
-        found, place = await self._place(tree_id, node_id)
-        key = (await tree.look_up_place(self.db, found, after)).key if after else 0
+        row, place = await self._place(tree_id, node_id)
+        key = (await tree.look_up_place(self.db, row, after)).key if after else 0
         left = limit
         while True:
-            wanted = min(left or walk.PAGE_NODES, walk.PAGE_NODES)
-            # One more than is shown tells whether there is more.
-            page = await walk.children(self.db, place, lanes_of(lanes), key, wanted + 1)
-            shown = page[:wanted]
+            size = min(left or walk.PAGE_NODES, walk.PAGE_NODES)
+            # One row more than the page has tells whether another page follows.
+            rows = await walk.children(self.db, place, lanes_of(lanes), key, size + 1)
+            page = rows[:size]
             yield encoded(
                 events.NodeChildren,
-                tree_id=ids.text(found.id),
+                tree_id=ids.text(row.id),
                 node_id=ids.text(place.id),
-                children=nodes_json(ids.text(found.id), shown),
-                next=ids.text(shown[-1].id) if len(page) > wanted else None,
+                children=nodes_json(ids.text(row.id), page),
+                next=ids.text(page[-1].id) if len(rows) > size else None,
             )
-            left = None if left is None else left - len(shown)
-            if len(page) <= wanted or left == 0:
+            left = None if left is None else left - len(page)
+            if len(rows) <= size or left == 0:
                 return
-            key = shown[-1].key
+            key = page[-1].key
 
-    @method(streaming=False, read_only=True, completes=LIST_TREES)
+    @method(read_only=True, completes=LIST_TREES)
     async def node_get_parent(
         self, tree_id: TreeId, node_id: NodeId
-    ) -> AsyncIterator[events.NodeParent | Encoded]:
+    ) -> events.NodeParent | Encoded:
         """Read the parent of a node.
 
         Args:
-            tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node: its id, or the last 4 or more digits of it.
+            tree_id: The id of the tree, or its first 8 or more digits.
+            node_id: The id of the node, or its last 4 or more digits.
         """
-        found, place = await self._place(tree_id, node_id)
+        row, place = await self._place(tree_id, node_id)
         above = await walk.parent(self.db, place)
-        content: dict[str, Any] = {"tree_id": ids.text(found.id), "node_id": ids.text(place.id)}
+        content: dict[str, Any] = {"tree_id": ids.text(row.id), "node_id": ids.text(place.id)}
         content["parent"] = (
             node_json(content["tree_id"], await walk.node(self.db, above)) if above else None
         )
-        yield Encoded(to_json({"type": events.NodeParent.tag, **content}))
+        return Encoded(to_json({"type": events.NodeParent.tag, **content}))
 
     @method(read_only=True, completes=LIST_TREES)
     async def node_get_path(
-        self, tree_id: TreeId, node_id: NodeId, lanes: Lanes = None
+        self, **where: Unpack[PathToNode]
     ) -> AsyncIterator[events.NodePath | Encoded]:
-        """Read the ids from the root to a node, in pages.
-
-        Args:
-            tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node: its id, or the last 4 or more digits of it.
-            lanes: Which lanes to show; `main` and the node's own unless said otherwise.
-        """
-        found, place = await self._place(tree_id, node_id)
-        common = {"tree_id": ids.text(found.id), "node_id": ids.text(place.id)}
-        async for page in self._path_pages(place, lanes):
+        """Read the ids of the nodes from the root to a node, in pages."""
+        row, place = await self._place(where["tree_id"], where["node_id"])
+        common = {"tree_id": ids.text(row.id), "node_id": ids.text(place.id)}
+        async for page in self._path_pages(place, where.get("lanes")):
             yield encoded(events.NodePath, **common, path=[ids.text(node.id) for node in page])
 
     @method(
@@ -184,104 +159,101 @@ class Nodes(ArborBase, version=VERSION):
     async def node_get_path_between(
         self, tree_id: TreeId, start: NodeId, end: NodeId, lanes: Lanes = None
     ) -> AsyncIterator[events.PathBetween | Encoded]:
-        """Read the nodes from one to another, both included, in pages.
+        """Read the nodes from one node to another, both included, in pages.
 
-        Down, up, or up to the last node that both have on their path and down again.
+        The path leads up to the last node that both paths from the root share, then down.
 
         Args:
-            tree_id: The tree: its id, or the first 8 or more digits of it.
-            start: The first node: its id, or the last 4 or more digits of it.
-            end: The last node, in the same way.
-            lanes: Which lanes to show; `main` and the lanes of the two unless said otherwise.
+            tree_id: The id of the tree, or its first 8 or more digits.
+            start: The id of the first node, or its last 4 or more digits.
+            end: The id of the last node, or its last 4 or more digits.
+            lanes: The lanes to show; `main` and the lanes of both nodes by default.
         """
-        found, first = await self._place(tree_id, start)
-        last = await tree.look_up_place(self.db, found, end)
+        row, first = await self._place(tree_id, start)
+        last = await tree.look_up_place(self.db, row, end)
         up, down = await walk.path(self.db, first), await walk.path(self.db, last)
         depth = walk.parting(up, down)
-        shown = lanes_of(lanes, first, last)
+        selected = lanes_of(lanes, first, last)
         common = {
-            "tree_id": ids.text(found.id),
+            "tree_id": ids.text(row.id),
             "start": ids.text(first.id),
             "end": ids.text(last.id),
             "common": ids.text(await walk.id_at(self.db, down, depth)),
         }
         empty = True
-        # The node in common belongs to the way up.
-        way = ((walk.cut(up, depth), True), (walk.cut(down, depth + 1), False))
-        for stretches, upwards in way:
-            async for page in walk.nodes(self.db, stretches, shown, upwards=upwards):
+        # The shared node belongs to the first part.
+        parts = ((walk.cut(up, depth), True), (walk.cut(down, depth + 1), False))
+        for stretches, upwards in parts:
+            async for page in walk.nodes(self.db, stretches, selected, upwards=upwards):
                 empty = False
                 path = nodes_json(common["tree_id"], page)
                 yield encoded(events.PathBetween, **common, path=path)
         if empty:
             yield encoded(events.PathBetween, **common, path=[])
 
-    @method(streaming=False, completes=LIST_TREES)
+    @method(completes=LIST_TREES)
     async def node_label(
         self, tree_id: TreeId, node_id: NodeId, label: Label | None = None
-    ) -> AsyncIterator[events.NodeLabelled]:
-        """Name a node, or take its name away.
+    ) -> events.NodeLabelled:
+        """Set or remove the label of a node.
 
         Args:
-            tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node: its id, or the last 4 or more digits of it.
-            label: The name; none takes it away.
+            tree_id: The id of the tree, or its first 8 or more digits.
+            node_id: The id of the node, or its last 4 or more digits.
+            label: The new label; by default the label is removed.
         """
 
-        def name(tx: Tx) -> tuple[TreeRow, Place]:
-            found = tree.writable(tx, tree_id)
-            place = tree.place(tx, found, node_id)
+        def set_label(tx: Tx) -> tuple[TreeRow, Place]:
+            row = tree.writable(tx, tree_id)
+            place = tree.place(tx, row, node_id)
             tree.set_label(tx, place, label or None)
-            return found, place
+            return row, place
 
-        found, place = await self.db.transaction(name)
-        yield events.NodeLabelled(
-            tree_id=ids.text(found.id), node_id=ids.text(place.id), label=label or None
+        row, place = await self.db.transaction(set_label)
+        return events.NodeLabelled(
+            tree_id=ids.text(row.id), node_id=ids.text(place.id), label=label or None
         )
 
-    @method(streaming=False, destructive=True, completes=LIST_TREES)
+    @method(destructive=True, completes=LIST_TREES)
     async def node_delete(
         self, tree_id: TreeId, node_id: NodeId, recursive: bool = False
-    ) -> AsyncIterator[events.NodeDeleted]:
+    ) -> events.NodeDeleted:
         """Remove a node.
 
         Args:
-            tree_id: The tree: its id, or the first 8 or more digits of it.
-            node_id: The node: its id, or the last 4 or more digits of it.
-            recursive: Remove all below it, too; without this, a node with children stays.
+            tree_id: The id of the tree, or its first 8 or more digits.
+            node_id: The id of the node, or its last 4 or more digits.
+            recursive: Remove all nodes below it too. Otherwise a node with children is refused.
         """
 
         def delete(tx: Tx) -> tuple[TreeRow, Place, int]:
-            found = tree.writable(tx, tree_id)
-            place = tree.place(tx, found, node_id)
-            return found, place, tree.delete(tx, place, recursive=recursive)
+            row = tree.writable(tx, tree_id)
+            place = tree.place(tx, row, node_id)
+            return row, place, tree.delete(tx, place, recursive=recursive)
 
-        found, place, count = await self.db.transaction(delete)
-        yield events.NodeDeleted(
-            tree_id=ids.text(found.id), node_id=ids.text(place.id), count=count
-        )
+        row, place, count = await self.db.transaction(delete)
+        return events.NodeDeleted(tree_id=ids.text(row.id), node_id=ids.text(place.id), count=count)
 
     async def _create(
         self,
         tree_id: str,
-        parent: NodeId | None,
         content: Callable[[Tx], tree.Content],
-        shown: str,
-        label: str | None,
-        metadata: Metadata,
+        content_text: str,
+        node: NewNode,
     ) -> events.NodeCreated:
-        about = metadata_text(metadata)
+        label = node.get("label") or None
+        metadata = metadata_text(node.get("metadata"))
 
         def create(tx: Tx) -> tuple[TreeRow, Place, Place]:
-            found = tree.writable(tx, tree_id)
-            above = tree.place(tx, found, parent)
-            made = tree.append(tx, above, content(tx), now(), label=label or None, metadata=about)
-            return found, above, made
+            row = tree.writable(tx, tree_id)
+            parent = tree.place(tx, row, node.get("parent"))
+            place = tree.append(tx, parent, content(tx), now(), label=label, metadata=metadata)
+            return row, parent, place
 
-        found, above, made = await self.db.transaction(create)
+        row, parent, place = await self.db.transaction(create)
         return events.NodeCreated(
-            tree_id=ids.text(found.id),
-            node_id=ids.text(made.id),
-            parent=ids.text(above.id),
-            content=shown,
+            tree_id=ids.text(row.id),
+            node_id=ids.text(place.id),
+            parent=ids.text(parent.id),
+            content=content_text,
         )

@@ -1,15 +1,14 @@
-"""arbor: the plugin, put together from its parts."""
+"""arbor: the plugin, with its methods in the order of the help."""
 
-from hubd.plugins.arbor.base import VERSION
-from hubd.plugins.arbor.contexts import Contexts
-from hubd.plugins.arbor.holding import Holding
+from hubd.plugins.arbor.lifecycle import Lifecycle
 from hubd.plugins.arbor.nodes import Nodes
+from hubd.plugins.arbor.paths import Paths
 from hubd.plugins.arbor.trees import Trees
 
 
-class Arbor(Trees, Holding, Nodes, Contexts, namespace="arbor", version=VERSION):
+class Arbor(Trees, Nodes, Paths, Lifecycle, namespace="arbor", version="1.0.0"):
     """Conversations as branching trees of text and handles.
 
-    A tree is held by its owners; one that nobody holds is archived after a week and removed
-    after another month. Nodes never change, so a branch costs one node and nothing is copied.
+    A tree has owners. A tree without owners is archived after a week, and removed after another
+    month. Nodes never change, so a branch costs one node and nothing is copied.
     """

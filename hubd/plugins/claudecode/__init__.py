@@ -1,1 +1,1 @@
-"""claudecode: drives the `claude` program and keeps all that it says."""
+"""claudecode: run the `claude` program, and record each chat as a stream and a tree."""

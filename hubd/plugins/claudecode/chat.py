@@ -1,4 +1,4 @@
-"""One chat while it runs: the program's lines in, the mirror and the live blocks out."""
+"""A running chat: read the lines of the program, and record them."""
 
 import asyncio
 import logging
@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
+from hubd.activation import ChildProcess, Host
 from hubd.errors import HubError, reason_of
 from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode.program import process
 from hubd.plugins.claudecode.program.argv import ChatOptions, command_line
 from hubd.plugins.claudecode.program.engine import Engine
 from hubd.plugins.claudecode.program.exit_reason import explain, explain_result
 from hubd.plugins.claudecode.program.private_files import in_files
-from hubd.plugins.claudecode.program.process import ChildProcess
 from hubd.plugins.claudecode.protocol.accumulator import Accumulator
-from hubd.plugins.claudecode.protocol.facts import Fact, TurnResult
 from hubd.plugins.claudecode.protocol.messages import read_line
+from hubd.plugins.claudecode.protocol.updates import TurnResult, Update
 from hubd.plugins.claudecode.record.live import Live
 from hubd.plugins.claudecode.record.mirror import Mirror
 from hubd.plugins.claudecode.record.recording import DISK_FAILURES, Recording
@@ -28,68 +29,70 @@ from hubd.storage.streams import streams
 
 log = logging.getLogger("hubd.claudecode")
 
-# An interrupted turn ends within moments; one that does not is ended by force.
+# Seconds that an interrupted program gets to end its turn; then it is killed.
 INTERRUPT_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a chat was asked, and how to go about it."""
+class Launch:
+    """The start of a program: its input, its options and its environment."""
 
-    # What the program is sent: the prompt, after what was said and not answered yet.
+    # The blocks that the program is sent: messages without an answer, then the prompt.
     content: Sequence[Mapping[str, Any]]
     options: ChatOptions
     working_dir: str
     env: Mapping[str, str]
     mcp_config: Mapping[str, Any] | None = None
-    # A directory for files that only this chat's program reads; the system's if there is none.
+    # The directory for files that only this program reads; the system's by default.
     private: Path | None = None
-    # Seconds after which an agent that prints nothing is ended.
+    # Seconds without output after which the program is ended; None waits for ever.
     silence_seconds: float | None = None
 
 
 class Chat:
-    """A chat from its start to its end. `run` is its whole life and belongs to one task."""
+    """A chat from its start to its end. One task runs `run`."""
 
     def __init__(
         self,
+        host: Host,
         db: Database,
         stream: streams.StreamRow,
         mirror: Mirror,
         engine: Engine,
-        request: Request,
+        launch: Launch,
     ) -> None:
+        self._host = host
         self._stream = stream
         self._extra = {"stream_id": ids.text(stream.id)}
         self.recording = Recording(db, stream.key, mirror, self._extra)
         self._accumulator = Accumulator()
         self._engine = engine
-        self._request = request
+        self._launch = launch
         self._child: ChildProcess | None = None
-        # Why it ends before its time, once that is so.
+        # The status of a chat that is cancelled or interrupted; set before it ends.
         self._ending: streams.Status | None = None
-        # Set when everything about it is on disk.
+        # Set when the end of the chat is on disk.
         self.ended = asyncio.Event()
 
     @property
     def live(self) -> Live:
-        """What it is saying."""
+        """The blocks that are being written."""
         return self.recording.live
 
     @property
     def waits_for_disk(self) -> bool:
-        """Whether the disk refuses to take what the agent printed, or the end of the chat."""
+        """Whether the disk refuses the record or the end of the chat."""
         return self.recording.stuck.is_set() and not self.ended.is_set()
 
     async def run(self) -> None:
-        """Run to the end. Every failure is recorded in the stream; nothing is raised.
+        """Run the chat to its end. Failures are recorded in the stream and not raised.
 
-        Cancelling ends the program, and the chat is interrupted. Only a hub that stops cancels.
+        Cancelling ends the program and interrupts the chat. Only a stopping hub cancels.
         """
         error: str | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
-                flusher = tasks.create_task(self.recording.flush_for_ever())
+                flusher = tasks.create_task(self.recording.flush_repeatedly())
                 error = await self._talk()
                 flusher.cancel()
         except asyncio.CancelledError:
@@ -97,7 +100,7 @@ class Chat:
             self.recording.stop()
         except BaseExceptionGroup as group:
             error = self._explain(group)
-        # Blocks that were growing stay, and are marked as cut off.
+        # Unfinished blocks stay in the record, and are marked as cut off.
         ending = asyncio.create_task(self._end(error, self._accumulator.end(None)))
         while not ending.done():
             try:
@@ -106,10 +109,10 @@ class Chat:
                 self.recording.stop()
 
     async def cancel(self) -> None:
-        """Ask the program to stop. The text so far stays.
+        """End the program. The text so far stays.
 
-        Returns when the end of the chat is on disk (`ended`), or when the agent has ended and the
-        disk refuses the end for now.
+        Return when the end of the chat is on disk (`ended`), or when the program has ended and
+        the disk refuses the end for now.
         """
         self._ending = "cancelled"
         child = self._child
@@ -117,19 +120,19 @@ class Chat:
             await self._ended_or_stuck()
             return
         try:
-            # One that has not begun would not heed an interrupt, and has said nothing to be kept.
+            # A program that has not started its turn ignores an interrupt and has no text yet.
             if self.recording.mirror.native_id is not None and not self.recording.stuck.is_set():
-                await child.interrupt(str(uuid4()))
+                await process.interrupt(child, str(uuid4()))
                 async with asyncio.timeout(INTERRUPT_SECONDS):
                     await self._ended_or_stuck()
         except (HubError, TimeoutError):
-            pass  # it is ended by force
+            pass  # it is killed below
         if not self.ended.is_set():
             await child.end()
             await self._ended_or_stuck()
 
     async def _ended_or_stuck(self) -> None:
-        """Wait until the end of the chat is on disk, or the disk refuses to take it."""
+        """Wait until the end of the chat is on disk, or the disk refuses it."""
         events = (self.ended, self.recording.stuck)
         waits = [asyncio.create_task(event.wait()) for event in events]
         try:
@@ -139,34 +142,38 @@ class Chat:
                 wait.cancel()
 
     async def _talk(self) -> str | None:
-        """Run the program. Return why the chat failed, or None."""
+        """Run the program. Return the reason if the chat failed."""
         if self._ending is not None:
             return None
-        request = self._request
-        with in_files(request.options, request.mcp_config, request.private) as options:
+        launch = self._launch
+        with in_files(launch.options, launch.mcp_config, launch.private) as options:
             return await self._talk_to(command_line(self._engine.program, options))
 
     async def _talk_to(self, command: list[str]) -> str | None:
-        request = self._request
-        async with ChildProcess(
+        launch = self._launch
+        async with self._host.process(
             command,
-            cwd=Path(request.working_dir),
-            env=request.env,
+            cwd=launch.working_dir,
+            env=launch.env,
+            stdin=None,
             mark=ids.text(self._stream.id),
-            silence_seconds=request.silence_seconds,
+            name="the agent",
+            max_line_bytes=process.MAX_LINE_BYTES,
+            silence_seconds=launch.silence_seconds,
+            eof_seconds=process.EOF_SECONDS,
         ) as child:
             self._child = child
-            identity = child.identity()
+            pid, started = child.identity
             await self.recording.until_written(
-                lambda tx: store.note_run(tx, self._stream.key, identity.pid, identity.started)
+                lambda tx: store.note_run(tx, self._stream.key, pid, started)
             )
             if self._ending is not None:
                 return None
-            await child.send_user(request.content)
+            await process.send_user(child, launch.content)
             async for line in child.lines():
-                facts = self._accumulator.feed(read_line(line))
-                await self.recording.take(facts)
-                if any(isinstance(fact, TurnResult) for fact in facts):
+                updates = self._accumulator.feed(read_line(line))
+                await self.recording.take(updates)
+                if any(isinstance(update, TurnResult) for update in updates):
                     child.close_input()
             status = await child.wait()
             await self.recording.take(self._accumulator.end(status))
@@ -175,8 +182,8 @@ class Chat:
                 return explain(status, child.stderr_tail)
             return explain_result(result) if result.is_error else None
 
-    async def _end(self, error: str | None, rest: list[Fact]) -> None:
-        """Write the end of the chat; as soon as the disk takes it."""
+    async def _end(self, error: str | None, rest: list[Update]) -> None:
+        """Write the end of the chat; retry until the disk takes it."""
         status: streams.Status = "failed" if error else "complete"
         if self._ending is not None:
             status = self._ending
@@ -191,14 +198,16 @@ class Chat:
         finally:
             self.ended.set()
 
-    async def _write_end(self, status: streams.Status, error: str | None, rest: list[Fact]) -> None:
+    async def _write_end(
+        self, status: streams.Status, error: str | None, rest: list[Update]
+    ) -> None:
         try:
             await self.recording.end(status, error, rest)
         except DISK_FAILURES:
             raise
         except Exception as failure:
-            # A defect of ours must not leave the chat running for good.
-            log.exception("a chat could not be ended in full", extra=self._extra)
+            # A defect of the hub must not leave the chat running for good.
+            log.exception("the end of a chat could not be recorded in full", extra=self._extra)
             reason = error or f"the end could not be recorded: {reason_of(failure)}"
             now = int(time.time())
 
@@ -211,7 +220,7 @@ class Chat:
             await self.recording.until_written(end)
 
     def _explain(self, group: BaseExceptionGroup[BaseException]) -> str:
-        """One sentence for what went wrong on our side."""
+        """Return the reason of a failure in the hub, in one sentence."""
         first = group.exceptions[0]
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]

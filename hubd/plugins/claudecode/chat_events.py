@@ -1,9 +1,13 @@
-"""The events of a chat, as `chat` yields them: durable ones with a handle, live ones without.
+"""The events of a chat: the only definition of their shapes.
 
-They are written by mirror.py and live.py without these models; a test holds the two together.
+The schema of `chat`, the record in the stream, the text as it is written, and the events of an
+interrupted chat all come from these classes. Durable events are stored and have a handle; the
+handle is added when they are read. Live events are sent while a block is written, and not stored.
+
+Writers call `ToolUse.fields(…)`, which checks no types: values stay as the program printed them.
 """
 
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
 
@@ -11,24 +15,47 @@ from hubd.activation import Event
 from hubd.activation.params import Position
 from hubd.plugins.claudecode.handles import EventRef
 
-# What has a default is left out where that is all there is to say, and the schema says so.
-SPARSE: Final = ConfigDict(json_schema_serialization_defaults_required=False)
 RESULT: Final = (
     "Fields of the agent's result line, such as errors, num_turns, permission_denials, modelUsage "
     "and terminal_reason; absent if it printed none"
 )
 
 
-class Durable(Event):
-    """What all durable events have."""
+class ChatEvent(Event):
+    """The base of all events of a chat. A field with its default is left out."""
 
-    model_config = SPARSE
+    model_config = ConfigDict(json_schema_serialization_defaults_required=False)
+
+    # The defaults of the fields that may be left out.
+    defaults: ClassVar[tuple[tuple[str, Any], ...]] = ()
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Collect the defaults, which are known only now."""
+        super().__pydantic_init_subclass__(**kwargs)
+        cls.defaults = tuple(
+            (name, field.default)
+            for name, field in cls.model_fields.items()
+            if name != "type" and not field.is_required()
+        )
+
+    @classmethod
+    def fields(cls, **values: Any) -> dict[str, Any]:
+        """Return an event as it is stored and sent."""
+        for name, default in cls.defaults:
+            if name in values and values[name] is default:
+                del values[name]
+        return {"type": cls.tag, **values}
+
+
+class Durable(ChatEvent):
+    """The base of all durable events."""
 
     handle: EventRef
 
 
-class Start(Durable):
-    """The turn begins; `environment` is there if it is not the caller's, which is never kept."""
+class Start(Durable, summary="turn started on {engine}"):
+    """A turn starts. `environment` is there if the program does not get the caller's."""
 
     id: str
     turn_position: Position
@@ -37,15 +64,14 @@ class Start(Durable):
 
 
 class UserMessage(Durable):
-    """What was asked is in the tree."""
+    """The prompt is in the tree."""
 
     position: Position
 
 
-class Thinking(Durable):
-    """A block of thinking, whole."""
+class DurableBlock(Durable):
+    """The base of the events about one complete block. `complete` is false if it was cut off."""
 
-    text: str
     block_index: int
     position: Position
     message_id: str
@@ -53,32 +79,28 @@ class Thinking(Durable):
     complete: bool = True
 
 
-class Content(Durable):
-    """A block of text, whole."""
+class Thinking(DurableBlock, summary="thinking: {text}"):
+    """A complete block of thinking."""
 
     text: str
-    block_index: int
-    position: Position
-    message_id: str
-    parent_tool_use_id: str | None = None
-    complete: bool = True
 
 
-class ToolUse(Durable):
-    """The agent calls a tool."""
+class Content(DurableBlock, summary="{text}"):
+    """A complete block of text."""
+
+    text: str
+
+
+class ToolUse(DurableBlock, summary="{tool_name} {input}"):
+    """A tool call of the agent."""
 
     tool_use_id: str | None
     tool_name: str | None
     input: Any
-    block_index: int
-    position: Position
-    message_id: str
-    parent_tool_use_id: str | None = None
-    complete: bool = True
 
 
-class ToolResult(Durable):
-    """What the tool gave; of a long output the beginning, `truncated` is its length then."""
+class ToolResult(Durable, summary="result: {output}"):
+    """The result of a tool call. Of a long output the beginning; `truncated` is its length."""
 
     tool_use_id: str
     output: str
@@ -90,14 +112,14 @@ class ToolResult(Durable):
 
 
 class AssistantMessage(Durable):
-    """A message of the agent is whole."""
+    """A message of the agent is complete."""
 
     position: Position
     parent_tool_use_id: str | None = None
 
 
-class Complete(Durable):
-    """The turn is over. `new_head` is the session's head; an ephemeral chat does not move it."""
+class Complete(Durable, summary="turn complete, head at {new_head.node_id}"):
+    """The turn is complete. `new_head` is the session's head; an ephemeral chat keeps it."""
 
     new_head: Position
     claude_session_id: str | None
@@ -105,8 +127,8 @@ class Complete(Durable):
     result: dict[str, Any] | None = Field(None, description=RESULT)
 
 
-class Passthrough(Durable):
-    """Something the program said that has no meaning here, whole."""
+class Passthrough(Durable, summary="{event_type}"):
+    """A line or a block of the program that has no meaning to the hub, in full."""
 
     event_type: str
     data: dict[str, Any]
@@ -117,73 +139,71 @@ class Passthrough(Durable):
     complete: bool = True
 
 
-class Error(Durable):
-    """The turn ended before its time."""
+class Error(Durable, summary="error: {message}"):
+    """The turn failed, was cancelled or was interrupted."""
 
     message: str
     code: str | None = None
     result: dict[str, Any] | None = Field(None, description=RESULT)
 
 
-class BlockLive(Event):
-    """What all live events have: which block of which message they are about."""
-
-    model_config = SPARSE
+class LiveBlock(ChatEvent):
+    """The base of all live events: the block of the message that they are about."""
 
     block_index: int
     message_id: str
     parent_tool_use_id: str | None = None
 
 
-class ContentStart(BlockLive):
-    """A block of text begins."""
+class ContentStart(LiveBlock):
+    """A block of text starts."""
 
 
-class ContentDelta(BlockLive):
+class ContentDelta(LiveBlock, summary="{text}"):
     """A block of text grew."""
 
     offset: int
     text: str
 
 
-class ContentEnd(BlockLive):
-    """A block of text is whole."""
+class ContentEnd(LiveBlock):
+    """A block of text is complete."""
 
     position: Position
 
 
-class ThinkingStart(BlockLive):
-    """A block of thinking begins."""
+class ThinkingStart(LiveBlock):
+    """A block of thinking starts."""
 
 
-class ThinkingDelta(BlockLive):
+class ThinkingDelta(LiveBlock, summary="thinking: {text}"):
     """A block of thinking grew."""
 
     offset: int
     text: str
 
 
-class ThinkingEnd(BlockLive):
-    """A block of thinking is whole."""
+class ThinkingEnd(LiveBlock):
+    """A block of thinking is complete."""
 
     position: Position
 
 
-class ToolUseStart(BlockLive):
-    """A call of a tool begins."""
+class ToolUseStart(LiveBlock, summary="{tool_name} starts"):
+    """A tool call starts."""
 
     tool_use_id: str | None
     tool_name: str | None
 
 
-class ToolUseDelta(BlockLive):
-    """The input of a tool grew."""
+class ToolUseDelta(LiveBlock, summary="{partial_json}"):
+    """The input of a tool call grew."""
 
     offset: int
     partial_json: str
 
 
-class ToolUseEnd(BlockLive):
+class ToolUseEnd(LiveBlock, summary="input: {input}"):
     """A tool call is complete."""
 
     input: Any
@@ -211,3 +231,21 @@ AnyChatEvent = (
     | ToolUseDelta
     | ToolUseEnd
 )
+
+
+class BlockEvents(NamedTuple):
+    """The events about a block of one kind, and the field of a delta that holds the new text."""
+
+    durable: type[DurableBlock]
+    start: type[LiveBlock]
+    delta: type[LiveBlock]
+    end: type[LiveBlock]
+    delta_field: str
+
+
+# By the kind of the block. Blocks of other kinds are `Passthrough` events, without live ones.
+BLOCK_EVENTS: Final = {
+    "content": BlockEvents(Content, ContentStart, ContentDelta, ContentEnd, "text"),
+    "thinking": BlockEvents(Thinking, ThinkingStart, ThinkingDelta, ThinkingEnd, "text"),
+    "tool_use": BlockEvents(ToolUse, ToolUseStart, ToolUseDelta, ToolUseEnd, "partial_json"),
+}

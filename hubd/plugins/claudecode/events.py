@@ -1,4 +1,4 @@
-"""What claudecode's methods yield."""
+"""The events that claudecode's methods return, except those of a chat (chat_events.py)."""
 
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ StatusName = Literal[
 
 
 class SessionInfo(BaseModel, defer_build=True):
-    """One session."""
+    """A session."""
 
     id: str
     name: str
@@ -34,13 +34,13 @@ class SessionInfo(BaseModel, defer_build=True):
     engine: str | None
     claude_session_id: str | None
     loopback_enabled: bool
-    status: StatusName | None = Field(description="Of its newest chat")
+    status: StatusName | None = Field(description="The status of its newest chat")
     created_at: int
     updated_at: int
 
 
-class Created(Event):
-    """A session was made."""
+class Created(Event, summary="session {name}"):
+    """A session was created."""
 
     id: str
     name: str
@@ -49,7 +49,7 @@ class Created(Event):
 
 
 class SessionData(Event, tag="session"):
-    """One session, with what it tells the program."""
+    """A session and its options."""
 
     session: SessionInfo
     options: dict[str, Any]
@@ -57,20 +57,20 @@ class SessionData(Event, tag="session"):
 
 
 class SessionList(Event):
-    """Some sessions."""
+    """A page of sessions."""
 
     sessions: list[SessionInfo]
 
 
-class Deleted(Event):
-    """A session is gone; its tree stays until nobody holds it."""
+class Deleted(Event, summary="session {name}"):
+    """A session was deleted. Its tree stays while something else references it."""
 
     id: str
     name: str
 
 
-class Started(Event):
-    """A chat runs, or waits for its turn."""
+class Started(Event, summary="{status} on {engine}: stream {stream_id}"):
+    """A chat runs, or waits in the queue."""
 
     stream_id: str
     session_id: str
@@ -79,7 +79,7 @@ class Started(Event):
 
 
 class StreamInfo(BaseModel, defer_build=True):
-    """The log of one chat."""
+    """The stream of one chat."""
 
     stream_id: str
     session_id: str
@@ -97,23 +97,23 @@ class StreamInfo(BaseModel, defer_build=True):
 
 
 class StreamList(Event):
-    """Some streams, the newest first."""
+    """A page of streams, the newest first."""
 
     streams: list[StreamInfo]
 
 
-class Cancelled(Event):
-    """A chat was asked to end; its status now."""
+class Cancelled(Event, summary="{status}: stream {stream_id}"):
+    """A chat was asked to end. `status` is its status afterwards."""
 
     stream_id: str
     status: StatusName
     written: bool = Field(
-        description="Whether the end is on disk; if not, the hub tries again until it is"
+        description="Whether the end is on disk; if not, the hub retries until it is"
     )
 
 
 class EventRecord(BaseModel, defer_build=True):
-    """A durable event with its place in the stream."""
+    """A durable event and its place in the stream."""
 
     seq: int
     node_id: str
@@ -122,24 +122,24 @@ class EventRecord(BaseModel, defer_build=True):
 
 
 class Polled(Event, tag="ok"):
-    """A page of a stream."""
+    """A page of the events of a stream."""
 
     stream_id: str
     session_id: str
     status: StatusName
     events: list[EventRecord]
     pending_approvals: list[dict[str, Any]]
-    read_position: int = Field(description="The next seq")
+    read_position: int = Field(description="The sequence number of the next event")
     cursor: str | None = Field(
-        description="The node of the last event returned; if there is none, the given node or "
+        description="The node of the last event of the page; of an empty page the given node, or "
         "the one that the consumer has reached"
     )
     total_events: int
     has_more: bool
 
 
-class Followed(Event, tag="event"):
-    """A durable event of a stream that is followed."""
+class Followed(Event, tag="event", summary="{seq}: {event.type}"):
+    """A durable event of the stream."""
 
     seq: int
     node_id: str
@@ -147,14 +147,14 @@ class Followed(Event, tag="event"):
     event: dict[str, Any]
 
 
-class LiveEvent(Event, tag="live"):
-    """What a chat is saying right now; the durable event follows."""
+class LiveEvent(Event, tag="live", summary="{event.type}"):
+    """Text of a block that is still being written. The durable event of the block follows."""
 
     event: dict[str, Any]
 
 
 class ConsumerInfo(BaseModel, defer_build=True):
-    """A named reader of a stream."""
+    """A consumer of a stream. `lag` is the number of events that it has not read."""
 
     consumer: str
     position: int
@@ -163,30 +163,30 @@ class ConsumerInfo(BaseModel, defer_build=True):
 
 
 class Consumers(Event):
-    """Who reads a stream under a name."""
+    """The consumers of a stream."""
 
     stream_id: str
     total_events: int
     consumers: list[ConsumerInfo]
 
 
-class ConsumerMoved(Event, tag="ok"):
-    """Where a consumer stands now."""
+class ConsumerMoved(Event, tag="ok", summary="{consumer} at {position}"):
+    """A consumer's new position: the sequence number of its next event."""
 
     stream_id: str
     consumer: str
     position: int
 
 
-class ConsumerDeleted(Event):
-    """A consumer is forgotten."""
+class ConsumerDeleted(Event, summary="{consumer}"):
+    """A consumer was deleted."""
 
     stream_id: str
     consumer: str
 
 
-class RetentionStep(Event):
-    """The events of a chat were removed, or would be."""
+class RetentionStep(Event, summary="{events} events of stream {stream_id}"):
+    """The events of one chat were removed, or would be in a dry run."""
 
     stream_id: str
     session_id: str
@@ -195,16 +195,16 @@ class RetentionStep(Event):
     dry_run: bool
 
 
-class RetentionDone(Event):
-    """All of which it was time."""
+class RetentionDone(Event, summary="{events} events of {streams} streams"):
+    """The sum of all removed events."""
 
     streams: int
     events: int
     dry_run: bool
 
 
-class Forked(Event):
-    """A session that shares the tree of another."""
+class Forked(Event, summary="session {name}"):
+    """A session was created that shares the tree of another one."""
 
     id: str
     name: str
@@ -212,32 +212,32 @@ class Forked(Event):
     handle: SessionRef
 
 
-class HeadSet(Event):
-    """A session stands elsewhere; its next chat goes on from there."""
+class HeadSet(Event, summary="head at {head.node_id}"):
+    """The head of a session moved. The next chat continues from there."""
 
     id: str
     head: Position
 
 
-class TreeOf(Event, tag="ok"):
-    """Where the conversation of a session lies."""
+class TreeOf(Event, tag="ok", summary="head at {head.node_id}"):
+    """The tree and the head of a session."""
 
     tree_id: str
     head: Position
 
 
 class Branch(BaseModel, defer_build=True):
-    """A way the conversation went on below a node."""
+    """A continuation of the conversation below a node."""
 
     node_id: str
     turn_index: int | None
     summary: str
     handle: UnreadHandle | None
-    sessions: list[str] = Field(description="Sessions whose head is in this branch")
+    sessions: list[str] = Field(description="Sessions with their head in this branch")
 
 
 class Branches(Event):
-    """The ways in which the conversation went on."""
+    """The continuations of the conversation below a node."""
 
     tree_id: str
     node_id: str
@@ -245,31 +245,31 @@ class Branches(Event):
 
 
 class ConversationMessage(Event, tag="message"):
-    """One message of a conversation, with its blocks as a model would get them.
+    """A message of a conversation, with its blocks as a model would get them.
 
-    Tool results have the node and the handle of the message that called the tools.
+    Tool results have the node and the handle of the message with the tool calls.
     """
 
     role: Literal["user", "assistant", "system"]
     content: list[dict[str, Any]]
     model: str | None
     node_id: str | None = Field(description="Null in Claude's own session files")
-    handle: UnreadHandle | None = Field(description="Null if the node is text, or there is none")
-    created_at: int | None = Field(description="Unix seconds; null if a session file lacks it")
+    handle: UnreadHandle | None = Field(description="Null without a node, or if its node is text")
+    created_at: int | None = Field(description="Unix seconds; null if a session file has no time")
     short_id: str | None = Field(
-        description="The shortest end of the node's id, at least 4 digits, that no other node of "
-        "the tree has; null in Claude's own session files"
+        description="The last digits of the node's id, at least 4, that are unique in the tree; "
+        "null in Claude's own session files"
     )
 
 
 class ExportedPart(Event, tag="exported"):
-    """A piece of a document: a message, or the heading before them."""
+    """A part of a document: the heading, or one message."""
 
     text: str
 
 
 class Block(Event):
-    """One block, message or turn, whole."""
+    """A block, message or turn in full."""
 
     blob_id: str
     blob_type: str
@@ -278,7 +278,7 @@ class Block(Event):
 
 
 class NativeSessionInfo(BaseModel, defer_build=True):
-    """One of Claude's own sessions."""
+    """A session of Claude's own."""
 
     session_id: str
     path: str
@@ -290,26 +290,26 @@ class NativeSessionInfo(BaseModel, defer_build=True):
 
 
 class NativeSessions(Event):
-    """Claude's own sessions, the newest first."""
+    """A page of Claude's own sessions, the newest first."""
 
     sessions: list[NativeSessionInfo]
 
 
-class Imported(Event):
-    """One of Claude's own sessions is a session of the hub."""
+class Imported(Event, summary="{messages} messages into session {name}"):
+    """One of Claude's own sessions was imported."""
 
     id: str
     name: str
     head: Position
     claude_session_id: str
-    messages: int = Field(description="How many messages were new")
-    corrupt: int = Field(description="Lines that could not be read")
+    messages: int = Field(description="The number of new messages")
+    corrupt: int = Field(description="The number of lines that could not be read")
     notes: list[str]
     handle: SessionRef
 
 
-class Exported(Event):
-    """A conversation is one of Claude's own sessions: `claude --resume` goes on with it."""
+class Exported(Event, summary="{messages} messages to {path}"):
+    """A conversation was written as a session file. `claude --resume` continues it."""
 
     claude_session_id: str
     path: str
@@ -317,7 +317,7 @@ class Exported(Event):
 
 
 class UsageRow(BaseModel, defer_build=True):
-    """What the turns of a session have cost."""
+    """The tokens and costs of one session."""
 
     session_id: str
     engine: str
@@ -330,7 +330,7 @@ class UsageRow(BaseModel, defer_build=True):
 
 
 class Usage(Event):
-    """What turns have cost."""
+    """The tokens and costs of sessions."""
 
     sessions: list[UsageRow]
     cost_usd: float
@@ -338,7 +338,7 @@ class Usage(Event):
 
 
 class ResolvedTurn(Event):
-    """A turn: what was asked, and how it went."""
+    """A turn: its prompt and its status."""
 
     handle: TurnRef
     index: int
@@ -348,15 +348,15 @@ class ResolvedTurn(Event):
 
 
 class ResolvedMessage(Event):
-    """A message, with its blocks."""
+    """A message and its blocks."""
 
     handle: MessageRef
     role: str
     text: str
     content: list[dict[str, Any]]
     model: str | None
-    complete: bool = Field(description="False if it broke off and the program dropped it")
-    synthetic: bool = Field(description="The program's own words, which no model is told")
+    complete: bool = Field(description="False if it was cut off and the program dropped it")
+    synthetic: bool = Field(description="Written by the program itself; no model gets it")
     data: dict[str, Any]
 
 
@@ -370,7 +370,7 @@ class ResolvedBlock(Event):
 
 
 class ResolvedToolUse(Event):
-    """A call of a tool."""
+    """A tool call."""
 
     handle: ToolUseRef
     tool_name: str
@@ -380,7 +380,7 @@ class ResolvedToolUse(Event):
 
 
 class ResolvedToolResult(Event):
-    """What a tool gave."""
+    """The result of a tool call."""
 
     handle: ToolResultRef
     output: str

@@ -1,4 +1,4 @@
-"""The handle types of claudecode: one for each thing that can be pointed at."""
+"""The handle types of claudecode."""
 
 from typing import Final
 from uuid import UUID
@@ -12,35 +12,35 @@ VERSION: Final = "1.0.0"
 
 
 class TurnRef(Handle, method="turn", kind="turn", summary="turn {index}: {prompt}"):
-    """Points at one exchange: what was asked, and how it went."""
+    """Points at a turn: one prompt and the messages that answer it."""
 
     turn_id: UUID
     turn_index: int
 
 
 class MessageRef(Handle, method="message", kind="message", summary="{role}: {text}"):
-    """Points at one message, the user's or the assistant's."""
+    """Points at a message of the user or of the assistant."""
 
     blob_id: UUID
     role: str
 
 
 class ContentRef(Handle, method="content", kind="block", summary="{text}"):
-    """Points at one block of text."""
+    """Points at a block of text."""
 
     blob_id: UUID
     block_index: int
 
 
 class ThinkingRef(Handle, method="thinking", kind="block", summary="thinking: {text}"):
-    """Points at one block of thinking, with its signature."""
+    """Points at a block of thinking, with its signature."""
 
     blob_id: UUID
     block_index: int
 
 
 class ToolUseRef(Handle, method="tool_use", kind="block", summary="{tool_name} {input}"):
-    """Points at one call of a tool."""
+    """Points at a tool call."""
 
     blob_id: UUID
     tool_use_id: str
@@ -48,7 +48,7 @@ class ToolUseRef(Handle, method="tool_use", kind="block", summary="{tool_name} {
 
 
 class ToolResultRef(Handle, method="tool_result", kind="output", summary="{output}"):
-    """Points at what a tool gave."""
+    """Points at the result of a tool call."""
 
     blob_id: UUID
     tool_use_id: str
@@ -56,7 +56,7 @@ class ToolResultRef(Handle, method="tool_result", kind="output", summary="{outpu
 
 
 class EventRef(Handle, method="chat_event", kind="event", summary="{event_type}"):
-    """Points at one durable event of a chat."""
+    """Points at a durable event of a chat."""
 
     event_id: UUID
     event_type: str
@@ -69,7 +69,7 @@ class SessionRef(Handle, method="session", kind="session", summary="session {nam
 
 
 class ApprovalRef(Handle, method="approval", kind="approval", summary="{tool_name}: {status}"):
-    """Points at the question whether a tool may run."""
+    """Points at an approval: the question whether a tool may run."""
 
     approval_id: UUID = Field(description="The id that loopback gave it")
 
@@ -77,7 +77,7 @@ class ApprovalRef(Handle, method="approval", kind="approval", summary="{tool_nam
 def block_handle(
     kind: str, blob_id: bytes, index: int, tool_use_id: str | None, tool_name: str | None
 ) -> Handle:
-    """The handle of a block of a message, by what kind of block it is."""
+    """Return the handle of a block of this kind."""
     name = UUID(bytes=blob_id)
     if kind == "thinking":
         return ThinkingRef(blob_id=name, block_index=index)

@@ -1,4 +1,4 @@
-"""The options of a session: how a chat changes them, and which parts of them are secret."""
+"""The options of a session: changes by a chat, and the secrets in them."""
 
 import json
 import re
@@ -8,15 +8,26 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from hubd.errors import Conflict
-from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.program.argv import ChatOptions
 from hubd.plugins.claudecode.program.engine import OFFLINE_MODEL, Settings
+from hubd.plugins.claudecode.sessions import SessionRow
 
 Options = Mapping[str, Any]
 
-# In place of a secret.
+# The parameters of `chat` and `create` that a session stores as its options.
+STORED: Final = (
+    "model",
+    "system_prompt",
+    "mcp_config",
+    "loopback_enabled",
+    "allowed_tools",
+    "disallowed_tools",
+    "permission_mode",
+)
+
+# The text that replaces a secret.
 HIDDEN: Final = "***"
-# Options of a server's command whose value is a secret, by their names.
+# Names of options of a server's command with a secret as their value.
 _SECRET_FLAG: Final = re.compile(
     r"(?i)^(?P<flag>--?[\w-]*(token|key|secret|passw|auth|header|credential)[\w-]*)(=.*)?$",
     re.DOTALL,
@@ -24,13 +35,13 @@ _SECRET_FLAG: Final = re.compile(
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+\S+")
 
 
-def given_options(**options: Any) -> dict[str, Any]:
-    """Return the options that a call gives; None means that it does not."""
-    return {name: value for name, value in options.items() if value is not None}
+def given_options(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the session options among the parameters of a call; None means not given."""
+    return {name: params[name] for name in STORED if params.get(name) is not None}
 
 
 def chat_options(options: Options) -> ChatOptions:
-    """Return what the program is told."""
+    """Return the options of the program's command line."""
     return ChatOptions(
         model=options.get("model"),
         system_prompt=options.get("system_prompt") or None,
@@ -41,12 +52,12 @@ def chat_options(options: Options) -> ChatOptions:
 
 
 def system_prompt_digest(options: ChatOptions) -> str | None:
-    """Return a text that tells one system prompt from another; None if there is none."""
+    """Return a digest of the system prompt, if the chat has one."""
     prompt = options.system_prompt
     return sha256(prompt.encode()).hexdigest()[:16] if isinstance(prompt, str) else None
 
 
-def stored_options(session: store.SessionRow) -> dict[str, Any]:
+def stored_options(session: SessionRow) -> dict[str, Any]:
     """Return the options of a session, secrets included."""
     options: dict[str, Any] = json.loads(session.options)
     return options
@@ -57,11 +68,11 @@ def changed(stored: Options, given: Options) -> list[str]:
     return [name for name, value in given.items() if stored.get(name) != value]
 
 
-def check_engine(settings: Settings, session: store.SessionRow, model: str | None) -> None:
-    """Refuse a model that would make another program answer in a session.
+def check_engine(settings: Settings, session: SessionRow, model: str | None) -> None:
+    """Refuse a model that would change the program of a session.
 
     Raises:
-        Conflict: The session belongs to the other program.
+        Conflict: The session runs on the other program.
     """
     if model is None or settings.engine == "offline":
         return
@@ -73,18 +84,18 @@ def check_engine(settings: Settings, session: store.SessionRow, model: str | Non
     if program is not None and program != wanted:
         agent = {"offline": "the offline agent", "claude": "claude"}
         raise Conflict(
-            f"session '{session.name}' runs on {agent[program]}; the model '{model}' would run it "
-            f"on {agent[wanted]}",
+            f"session '{session.name}' runs on {agent[program]}, but model '{model}' needs "
+            f"{agent[wanted]}",
             suggestion="Use another name for a new session, or leave out the model",
         )
 
 
 def public(options: Options) -> dict[str, Any]:
-    """Return options as any client may see them: without the secrets of MCP servers."""
-    shown = dict(options)
-    if isinstance(shown.get("mcp_config"), dict):
-        shown["mcp_config"] = _public_config(shown["mcp_config"])
-    return shown
+    """Return options for clients, without the secrets of MCP servers."""
+    copy = dict(options)
+    if isinstance(copy.get("mcp_config"), dict):
+        copy["mcp_config"] = _public_config(copy["mcp_config"])
+    return copy
 
 
 def _public_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,38 +109,38 @@ def _public_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _public_server(server: Mapping[str, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in server.items():
         if name in ("type", "command", "timeout"):
-            shown[name] = value
+            fields[name] = value
         elif name == "url" and isinstance(value, str):
-            shown[name] = _public_text(value)
+            fields[name] = _public_text(value)
         elif name == "args" and isinstance(value, list):
-            shown[name] = _public_arguments(value)
+            fields[name] = _public_arguments(value)
         else:
-            # Headers, environments, and everything that is not known to be harmless.
-            shown[name] = _hidden(value)
-    return shown
+            # Headers, environments, and every field that may hold a secret.
+            fields[name] = _hidden(value)
+    return fields
 
 
 def _public_arguments(arguments: list[Any]) -> list[Any]:
-    shown: list[Any] = []
+    public_arguments: list[Any] = []
     is_secret = False
     for argument in arguments:
         text = str(argument)
         match = _SECRET_FLAG.match(text)
         if is_secret and not text.startswith("-"):
-            shown.append(HIDDEN)
+            public_arguments.append(HIDDEN)
         elif match and "=" in text:
-            shown.append(f"{match['flag']}={HIDDEN}")
+            public_arguments.append(f"{match['flag']}={HIDDEN}")
         else:
-            shown.append(_public_text(text))
+            public_arguments.append(_public_text(text))
         is_secret = bool(match) and "=" not in text
-    return shown
+    return public_arguments
 
 
 def _public_text(text: str) -> str:
-    """Return a text without bearer tokens; an address without passwords and query values."""
+    """Return a text without bearer tokens; a URL without passwords and query values."""
     text = _BEARER.sub(rf"\1 {HIDDEN}", text)
     try:
         parts = urlsplit(text)
@@ -137,15 +148,15 @@ def _public_text(text: str) -> str:
         return HIDDEN
     if not parts.scheme or not parts.netloc:
         return text
-    place = parts.netloc.rpartition("@")
+    authority = parts.netloc.rpartition("@")
     names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
     query = urlencode([(name, HIDDEN) for name in names], safe="*")
-    netloc = f"{HIDDEN}@{place[2]}" if place[1] else parts.netloc
+    netloc = f"{HIDDEN}@{authority[2]}" if authority[1] else parts.netloc
     return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
 
 
 def _hidden(value: Any) -> Any:
-    """Return the same shape with every value hidden."""
+    """Return a value of the same shape with every text hidden."""
     if isinstance(value, dict):
         return {name: _hidden(entry) for name, entry in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""How a program is told what was said before: by its own session, a fork of it, or a new one.
+"""Continue a conversation in the program: in its own session, in a fork of it, or in a new one.
 
-The native way is preferred, because the model's own context and cache follow; where there is
-none, the context is written down as a session of the program's own kind.
+The program's own session is preferred, because it keeps the model's context and cache. Without
+one, the context is written as a new session file.
 """
 
 import asyncio
@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.native import session_file, write_session
-from hubd.plugins.claudecode.native.history import as_entry, parse
+from hubd.plugins.claudecode.native.entries import as_entry, parse
 from hubd.plugins.claudecode.record.context import Context, for_program
+from hubd.plugins.claudecode.sessions import SessionRow
 from hubd.storage.arbor.tree import Place
 
-# The version of the program whose files ours are like.
+# The version of `claude` in written session files; they have its format.
 WRITTEN_AS: Final = "2.1.325"
 
 
 class Resume(NamedTuple):
-    """What the program is told of the past; nothing for a conversation that begins.
+    """The session to resume; None for a new conversation.
 
-    `unanswered` is what was said, or given by tools, after the last answer: it is sent with the
-    prompt, because a program takes a session that does not end with an answer for broken off.
+    `unanswered` are the blocks after the last answer: prompts and tool results. They are sent with
+    the prompt, because a session that does not end with an answer counts as broken off.
     """
 
     session: str | None = None
@@ -36,7 +36,7 @@ class Resume(NamedTuple):
 
 async def prepare(
     context: Context,
-    session: store.SessionRow,
+    session: SessionRow,
     head: Place,
     engine: str,
     environ: Mapping[str, str],
@@ -44,17 +44,17 @@ async def prepare(
     ephemeral: bool = False,
     system_prompt: str | None = None,
 ) -> Resume:
-    """Find or make the native session to go on with.
+    """Find the native session to continue, or write one.
 
     Args:
-        context: Reads what was said.
-        session: Who goes on.
-        head: From where.
-        engine: Which program will be told.
-        environ: Its environment, which says where its sessions are.
-        ephemeral: The native session that there is stays as it is.
-        system_prompt: The digest of the system prompt for this chat. A native session keeps the
-            one that it began with, so another one needs another native session.
+        context: The reader of contexts.
+        session: The session to continue.
+        head: The node to continue from.
+        engine: The program that will answer.
+        environ: The program's environment, which names the directory of its sessions.
+        ephemeral: Whether the existing native session must not change.
+        system_prompt: The digest of this chat's system prompt. A native session keeps its first
+            system prompt, so another prompt needs another native session.
     """
     cwd = Path(session.working_dir)
     last = (await context.nodes(head))[-1]
@@ -70,7 +70,7 @@ async def prepare(
             is_there, is_last = await asyncio.to_thread(_look_for, uuids[-1], file)
             if is_last and (session.native_id, session.native_head) == (native, head.key):
                 return Resume(native, fork=ephemeral)
-            # A native fork at a message that calls tools would lack what the tools gave.
+            # A native fork at a message with tool calls would lack the results of the tools.
             if is_there and not await context.calls_tools(last):
                 return Resume(native, fork=True, fork_at=uuids[-1])
     messages = for_program(await context.messages(head))
@@ -90,16 +90,16 @@ async def prepare(
         now=datetime.now(UTC),
     )
     if any(block.get("type") == "tool_result" for block in unanswered):
-        # Told to go on from the call itself, a program takes the results from the prompt; else it
-        # would say that there are none.
+        # If the fork is at the call itself, the program takes the results from the prompt.
+        # Otherwise it reports that there are none.
         return Resume(native, fork=True, fork_at=last_uuid, unanswered=unanswered)
     return Resume(native, unanswered=unanswered)
 
 
 def _look_for(uuid: str, file: Path) -> tuple[bool, bool]:
-    """Whether a message is in the file of its session, and whether nothing was said after it.
+    """Return whether a session file has a message, and whether it is the last one.
 
-    It may not have reached the file before a crash, and others may have gone on with the session.
+    A crash may have lost the message, and another program may have continued the session.
     """
     is_there = False
     try:
@@ -115,7 +115,7 @@ def _look_for(uuid: str, file: Path) -> tuple[bool, bool]:
 
 
 def _uuid_of(line: bytes) -> str | None:
-    """The id of the message that a line holds, if it holds one."""
+    """Return the id of the message in a line, if there is one."""
     try:
         entry = as_entry(parse(line))
     except ValueError:

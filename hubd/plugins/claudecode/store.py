@@ -1,29 +1,18 @@
-"""claudecode: all SQL of the plugin, behind functions. `tx` functions compose with Arbor's."""
+"""The SQL of blobs, turns, processes, imports and the queue. sessions.py has that of sessions."""
 
 import json
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
-from hubd.errors import Conflict
+from hubd.errors import NotFound
 from hubd.storage import ids
 from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Database, Tx
-from hubd.storage.names import Names
+from hubd.wire.text import shorten
 
-_SESSION: Final = """
-    SELECT s.key, s.id, s.name, s.tree, t.id, s.head, h.id, s.working_dir, s.options, s.engine,
-        s.native_id, s.native_head, s.created_at, s.updated_at
-    FROM claudecode_sessions AS s JOIN arbor_trees AS t ON t.key = s.tree
-        JOIN arbor_nodes AS h ON h.key = s.head
-"""
-_NAMES: Final = Names(
-    _SESSION,
-    table="s",
-    thing="session",
-    advice="claudecode.list shows the sessions there are",
-)
 _BREAK_OFF: Final = (
     "UPDATE claudecode_blobs SET complete = 1, "
     "data = json_remove(json_set(data, '$.finished', json('false')), '$.growing')"
@@ -33,31 +22,8 @@ PROMPT_LENGTH: Final = 200
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes WHERE key = ?"
 
 
-class SessionRow(NamedTuple):
-    """A session: a name for a place in a tree, and how to go on from there.
-
-    `native_id` is the program's own session, whose newest message is at the node `native_head`;
-    None while a chat runs in it, and after one that did not end as it should.
-    """
-
-    key: int
-    id: bytes
-    name: str
-    tree: int
-    tree_id: bytes
-    head: int
-    head_id: bytes
-    working_dir: str
-    options: str
-    engine: str | None
-    native_id: str | None
-    native_head: int | None
-    created_at: int
-    updated_at: int
-
-
 class Blob(NamedTuple):
-    """What a handle points at. `data` is a JSON object."""
+    """The data behind a handle: a turn, a message or a block. `data` is a JSON object."""
 
     id: bytes
     blob_type: str
@@ -65,138 +31,20 @@ class Blob(NamedTuple):
     complete: bool
 
     @property
-    def whole(self) -> bool:
-        """Whether it does not grow any more, and was not cut off either."""
+    def intact(self) -> bool:
+        """Whether the blob has its final content and was not cut off."""
         return self.complete and self.data.get("finished") is not False
 
 
-def owner_of(session_id: bytes) -> str:
-    """Under which name a session holds its tree."""
-    return f"claudecode:{ids.text(session_id)}"
-
-
-def create_session(
-    tx: Tx,
-    *,
-    name: str,
-    head: Place,
-    working_dir: str,
-    options: str,
-    now: int,
-    session_id: bytes | None = None,
-    native: tuple[str | None, int | None] = (None, None),
-    engine: str | None = None,
-) -> SessionRow:
-    """Make a session.
-
-    Raises:
-        Conflict: The name is taken.
-    """
-    session_id = session_id or ids.uuid4()
-    if tx.raw.execute("SELECT 1 FROM claudecode_sessions WHERE name = ?", (name,)).fetchone():
-        raise Conflict(f"there is a session named '{name}' already", suggestion="Choose another")
-    tx.raw.execute(
-        "INSERT INTO claudecode_sessions (id, name, tree, head, working_dir, options, engine, "
-        "native_id, native_head, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            session_id,
-            name,
-            head.tree,
-            head.key,
-            working_dir,
-            options,
-            engine,
-            *native,
-            now,
-            now,
-        ),
-    )
-    return find_session(tx, ids.text(session_id))
-
-
-def find_session(tx: Tx, named: str) -> SessionRow:
-    """A session by id, name, or the beginning of its id, whichever fits first.
-
-    Raises:
-        NotFound, Ambiguous: There is none, or there are several.
-    """
-    return SessionRow._make(_NAMES.find(tx, named))
-
-
-async def look_up_session(db: Database, named: str) -> SessionRow:
-    """As `find_session`, outside a transaction."""
-    return SessionRow._make(await _NAMES.look_up(db, named))
-
-
-async def page_of_sessions(db: Database, after: int, limit: int = 500) -> list[SessionRow]:
-    """Sessions in the order in which they were made."""
-    sql = f"{_SESSION} WHERE s.key > ? ORDER BY s.key LIMIT ?"
-    return [SessionRow._make(row) for row in await db.fetch_rows(sql, after, limit)]
-
-
-async def heads_in(db: Database, tree: int) -> list[tuple[str, Place]]:
-    """Return the names and heads of the sessions on a tree, in order of creation."""
-    rows = await db.fetch_rows(
-        "SELECT s.name, n.key, n.id, n.tree, n.segment, n.depth, n.lane "
-        "FROM claudecode_sessions AS s JOIN arbor_nodes AS n ON n.key = s.head "
-        "WHERE s.tree = ? ORDER BY s.key",
-        tree,
-    )
-    return [(name, Place._make(place)) for name, *place in rows]
-
-
-def delete_session(tx: Tx, session: SessionRow) -> None:
-    """Forget a session; its tree is let go by whoever calls this."""
-    tx.raw.execute("DELETE FROM claudecode_sessions WHERE key = ?", (session.key,))
-
-
-def move_head(tx: Tx, session: int, head: int, now: int) -> None:
-    """A session stands at another node."""
-    tx.raw.execute(
-        "UPDATE claudecode_sessions SET head = ?, updated_at = ? WHERE key = ?",
-        (head, now, session),
-    )
-
-
-def set_options(tx: Tx, session: int, options: str, now: int) -> None:
-    """Replace what a session tells the program."""
-    tx.raw.execute(
-        "UPDATE claudecode_sessions SET options = ?, updated_at = ? WHERE key = ?",
-        (options, now, session),
-    )
-
-
-def set_engine(tx: Tx, session: int, engine: str) -> None:
-    """A program answers in a session. One that `claude` ever answered in stays `claude`'s."""
-    tx.raw.execute(
-        "UPDATE claudecode_sessions SET engine = ? WHERE key = ? AND engine IS NOT 'claude'",
-        (engine, session),
-    )
-
-
-def unset_native_head(tx: Tx, session: int) -> None:
-    """The program's own session goes on, and nobody knows yet what will stand at its end."""
-    tx.raw.execute("UPDATE claudecode_sessions SET native_head = NULL WHERE key = ?", (session,))
-
-
-def set_native(tx: Tx, session: int, native_id: str, head: int, now: int) -> None:
-    """The program's own session has its newest message at this node, and nothing after it."""
-    tx.raw.execute(
-        "UPDATE claudecode_sessions SET native_id = ?, native_head = ?, updated_at = ? "
-        "WHERE key = ?",
-        (native_id, head, now, session),
-    )
-
-
 def place_of(tx: Tx, key: int) -> Place:
-    """Where a node lies that is known to be there."""
+    """Return the place of an existing node."""
     return Place._make(tx.raw.execute(_PLACE, (key,)).fetchone())
 
 
 def add_blob(
     tx: Tx, tree: int, blob_type: str, data: dict[str, Any], now: int, *, complete: bool = True
 ) -> bytes:
-    """Keep something a handle will point at; returns its id."""
+    """Store a blob; return its id."""
     blob_id = ids.uuid7()
     tx.raw.execute(
         "INSERT INTO claudecode_blobs (id, tree, blob_type, data, complete, created_at) "
@@ -207,7 +55,7 @@ def add_blob(
 
 
 def grow_blob(tx: Tx, blob_id: bytes, data: dict[str, Any], *, complete: bool) -> None:
-    """Replace what is known so far; what is complete stays as it is."""
+    """Replace the data of a blob. A complete blob is not changed."""
     tx.raw.execute(
         "UPDATE claudecode_blobs SET data = ?, complete = ? WHERE id = ? AND complete = 0",
         (to_json(data).decode(), int(complete), blob_id),
@@ -215,7 +63,7 @@ def grow_blob(tx: Tx, blob_id: bytes, data: dict[str, Any], *, complete: bool) -
 
 
 def break_off(tx: Tx, blob_id: bytes) -> None:
-    """What was growing grows no more; what is complete stays as it is."""
+    """Mark a blob as cut off. A complete blob is not changed."""
     tx.raw.execute(f"{_BREAK_OFF} WHERE id = ? AND complete = 0", (blob_id,))
 
 
@@ -230,23 +78,40 @@ def growing_blocks(tx: Tx, tree: int) -> list[Blob]:
 
 
 def close_blobs(tx: Tx, tree: int) -> None:
-    """Nothing in a tree grows any more; what was growing broke off."""
+    """Mark all blobs of a tree that are not complete as cut off."""
     tx.raw.execute(f"{_BREAK_OFF} WHERE tree = ? AND complete = 0", (tree,))
 
 
 async def blob(db: Database, blob_id: bytes) -> Blob | None:
-    """What a handle points at."""
+    """Return the blob with an id, if there is one."""
     rows = await db.fetch_rows(
         "SELECT id, blob_type, data, complete FROM claudecode_blobs WHERE id = ?", blob_id
     )
     if not rows:
         return None
-    found_id, blob_type, data, complete = rows[0]
-    return Blob(found_id, blob_type, from_json(data), bool(complete))
+    row_id, blob_type, data, complete = rows[0]
+    return Blob(row_id, blob_type, from_json(data), bool(complete))
+
+
+async def look_up_blob(db: Database, blob_id: UUID, *kinds: str) -> Blob:
+    """Return the blob with an id.
+
+    Args:
+        db: The database.
+        blob_id: The id.
+        kinds: The types that it may have; any if none is given.
+
+    Raises:
+        NotFound: No blob of these types has the id.
+    """
+    row = await blob(db, blob_id.bytes)
+    if row is None or (kinds and row.blob_type not in kinds):
+        raise NotFound(f"no {' or '.join(kinds) or 'block'} {blob_id}")
+    return row
 
 
 def add_turn(tx: Tx, stream: int, blob_id: bytes, session_id: bytes, engine: str) -> None:
-    """A turn begins."""
+    """Add a turn that starts."""
     tx.raw.execute(
         "INSERT INTO claudecode_turns (stream, blob, session_id, engine) VALUES (?, ?, ?, ?)",
         (stream, blob_id, session_id, engine),
@@ -254,7 +119,7 @@ def add_turn(tx: Tx, stream: int, blob_id: bytes, session_id: bytes, engine: str
 
 
 def end_turn(tx: Tx, stream: int, usage: dict[str, Any], cost_usd: float | None) -> None:
-    """What a turn has cost."""
+    """Store the tokens and the cost of a turn."""
     tx.raw.execute(
         "UPDATE claudecode_turns SET usage = ?, cost_usd = ? WHERE stream = ?",
         (to_json(usage).decode(), cost_usd, stream),
@@ -262,7 +127,7 @@ def end_turn(tx: Tx, stream: int, usage: dict[str, Any], cost_usd: float | None)
 
 
 def interrupt_turn(tx: Tx, stream: int) -> None:
-    """A turn ended with the hub in which it ran."""
+    """Mark a turn as interrupted, because its hub ended."""
     tx.raw.execute(
         "UPDATE claudecode_blobs SET data = json_set(data, '$.status', 'interrupted'), "
         "complete = 1 WHERE id = (SELECT blob FROM claudecode_turns WHERE stream = ?)",
@@ -271,7 +136,7 @@ def interrupt_turn(tx: Tx, stream: int) -> None:
 
 
 async def turns(db: Database, session_id: bytes | None) -> list[dict[str, Any]]:
-    """What the turns of a session, or of all, have cost."""
+    """Return the summed tokens and costs of one session, or of all."""
     return await db.fetch_all(
         "SELECT session_id, engine, count(*) AS turns, sum(cost_usd) AS cost_usd, "
         "sum(usage ->> 'input_tokens') AS input_tokens, "
@@ -283,19 +148,8 @@ async def turns(db: Database, session_id: bytes | None) -> list[dict[str, Any]]:
     )
 
 
-async def reported_model(db: Database, session_id: bytes) -> str | None:
-    """Return the model that the agent named in the newest turn of a session."""
-    rows = await db.fetch_rows(
-        "SELECT b.data ->> 'model' FROM claudecode_turns AS t "
-        "JOIN claudecode_blobs AS b ON b.id = t.blob WHERE t.session_id = ? "
-        "AND b.data ->> 'model' IS NOT NULL ORDER BY t.stream DESC LIMIT 1",
-        session_id,
-    )
-    return rows[0][0] if rows else None
-
-
 def note_run(tx: Tx, stream: int, pid: int, started: str) -> None:
-    """Which process runs a chat, should the hub die before it."""
+    """Store the process of a chat, so that the next hub can end it after a crash."""
     tx.raw.execute(
         "INSERT OR REPLACE INTO claudecode_runs (stream, pid, started) VALUES (?, ?, ?)",
         (stream, pid, started),
@@ -303,12 +157,12 @@ def note_run(tx: Tx, stream: int, pid: int, started: str) -> None:
 
 
 def forget_run(tx: Tx, stream: int) -> None:
-    """Its process is gone."""
+    """Remove the process of a chat, because it has ended."""
     tx.raw.execute("DELETE FROM claudecode_runs WHERE stream = ?", (stream,))
 
 
 async def runs(db: Database) -> list[tuple[int, bytes, int, str]]:
-    """What ran when the hub died: stream, its id, process, its start."""
+    """Return the processes of an earlier hub: stream, stream id, pid and start time."""
     rows = await db.fetch_rows(
         "SELECT r.stream, s.id, r.pid, r.started FROM claudecode_runs AS r "
         "JOIN chat_streams AS s ON s.key = r.stream"
@@ -317,14 +171,14 @@ async def runs(db: Database) -> list[tuple[int, bytes, int, str]]:
 
 
 def imported(tx: Tx, native_id: str) -> tuple[bytes, str] | None:
-    """The session that a native one was imported to, and how far."""
+    """Return the session of an import and the last imported message, if there is one."""
     sql = "SELECT session_id, last_uuid FROM claudecode_imports WHERE native_id = ?"
-    found = tx.raw.execute(sql, (native_id,)).fetchone()
-    return (found[0], found[1]) if found else None
+    row = tx.raw.execute(sql, (native_id,)).fetchone()
+    return (row[0], row[1]) if row else None
 
 
 def note_import(tx: Tx, native_id: str, session_id: bytes, last_uuid: str) -> None:
-    """A native session was imported as far as this message."""
+    """Store the last message of a native session that was imported."""
     tx.raw.execute(
         "INSERT OR REPLACE INTO claudecode_imports (native_id, session_id, last_uuid) "
         "VALUES (?, ?, ?)",
@@ -333,24 +187,26 @@ def note_import(tx: Tx, native_id: str, session_id: bytes, last_uuid: str) -> No
 
 
 def enqueue(tx: Tx, stream: int, request: str) -> None:
-    """Keep what a chat that waits was asked."""
+    """Add a chat to the queue, and store its prompt for lists."""
     tx.raw.execute(
         "INSERT INTO claudecode_queue (stream, request) VALUES (?, ?)", (stream, request)
     )
     prompt = " ".join(from_json(request)["prompt"][: 4 * PROMPT_LENGTH].split())
-    shown = prompt if len(prompt) <= PROMPT_LENGTH else f"{prompt[: PROMPT_LENGTH - 1]}…"
-    tx.raw.execute("INSERT INTO claudecode_prompts (stream, prompt) VALUES (?, ?)", (stream, shown))
+    tx.raw.execute(
+        "INSERT INTO claudecode_prompts (stream, prompt) VALUES (?, ?)",
+        (stream, shorten(prompt, PROMPT_LENGTH)),
+    )
 
 
 def dequeue(tx: Tx, stream: int) -> None:
-    """It waits no longer."""
+    """Remove a chat from the queue."""
     tx.raw.execute("DELETE FROM claudecode_queue WHERE stream = ?", (stream,))
 
 
 async def names_and_prompts(
     db: Database, stream_keys: Iterable[int]
 ) -> dict[int, tuple[str | None, str | None]]:
-    """Return the session name and the prompt of streams; None where they are not known."""
+    """Return the session name and the prompt of each stream; None if it has none."""
     rows = await db.fetch_rows(
         "SELECT s.key, n.name, p.prompt FROM chat_streams AS s "
         "LEFT JOIN claudecode_sessions AS n ON n.id = s.session_id "
@@ -362,7 +218,7 @@ async def names_and_prompts(
 
 
 async def first_waiting(db: Database, session_id: bytes) -> tuple[int, str] | None:
-    """The chat of a session whose turn is next: its stream, and what was asked."""
+    """Return the oldest queued chat of a session: its stream and its request as JSON."""
     rows = await db.fetch_rows(
         "SELECT q.stream, q.request FROM claudecode_queue AS q "
         "JOIN chat_streams AS s ON s.key = q.stream WHERE s.session_id = ? "
@@ -373,7 +229,7 @@ async def first_waiting(db: Database, session_id: bytes) -> tuple[int, str] | No
 
 
 async def waiting_streams(db: Database, session_id: bytes) -> list[int]:
-    """Return the chats of a session that wait, in the order of their turns."""
+    """Return the streams of the queued chats of a session, the oldest first."""
     rows = await db.fetch_rows(
         "SELECT q.stream FROM claudecode_queue AS q JOIN chat_streams AS s ON s.key = q.stream "
         "WHERE s.session_id = ? ORDER BY q.stream",
@@ -383,7 +239,7 @@ async def waiting_streams(db: Database, session_id: bytes) -> list[int]:
 
 
 async def waiting_sessions(db: Database) -> list[bytes]:
-    """The sessions with chats that wait, whoever has waited longest first."""
+    """Return the sessions with queued chats, the longest waiting first."""
     rows = await db.fetch_rows(
         "SELECT s.session_id FROM claudecode_queue AS q JOIN chat_streams AS s ON s.key = q.stream "
         "GROUP BY s.session_id ORDER BY min(q.stream)"

@@ -1,7 +1,7 @@
 """The plugin's own tables, as migrations. Append only.
 
-Conversations lie in Arbor and in the stream map; here is who talks (sessions), what was said
-(blobs, to which handles point), what is under way (runs) and what waits (queue).
+Conversations are in the tables of Arbor and of streams. These tables hold sessions, blobs (the data
+behind handles), turns and their costs, processes of running chats, imports, and queued chats.
 """
 
 from typing import Final

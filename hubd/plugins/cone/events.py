@@ -1,4 +1,4 @@
-"""What cone's methods yield."""
+"""The events of cone's methods."""
 
 from pydantic import BaseModel, Field
 
@@ -19,38 +19,40 @@ class ConeInfo(BaseModel, defer_build=True):
     updated_at: int
 
 
-class ConeCreated(Event):
-    """A cone was made."""
+class ConeCreated(Event, summary="created cone {name} on {model_id}"):
+    """A new cone."""
 
     cone_id: str
     name: str
     model_id: str
     head: Position
-    handle: MessageRef | None = Field(description="Of its system prompt, if it has one")
+    handle: MessageRef | None = Field(
+        description="The handle of the system prompt; null without one"
+    )
 
 
-class ConeData(Event):
-    """One cone, with the system prompt it was made with: told wherever that is on its path."""
+class ConeData(Event, summary="cone {cone.name} on {cone.model_id}"):
+    """One cone and its system prompt. The model sees the prompt if it is on the path."""
 
     cone: ConeInfo
     system_prompt: str | None
 
 
 class ConeList(Event):
-    """Some cones."""
+    """A page of cones."""
 
     cones: list[ConeInfo]
 
 
-class ConeDeleted(Event):
-    """A cone is gone; its tree stays until nobody holds it."""
+class ConeDeleted(Event, summary="deleted cone {name}"):
+    """A deleted cone. Its tree stays while it has other owners."""
 
     cone_id: str
     name: str
 
 
-class ConeForked(Event):
-    """A cone that shares the tree of another."""
+class ConeForked(Event, summary="created cone {name} on {model_id}"):
+    """A new cone on the tree of another."""
 
     cone_id: str
     name: str
@@ -58,22 +60,22 @@ class ConeForked(Event):
     head: Position
 
 
-class HeadSet(Event):
-    """A cone stands elsewhere; its next chat goes on from there."""
+class HeadSet(Event, summary="head: {head.node_id}"):
+    """The new head of a cone. Its next chat continues from there."""
 
     cone_id: str
     head: Position
 
 
 class Usage(BaseModel, defer_build=True):
-    """What an answer has cost, as far as the provider says."""
+    """The tokens of an answer; null if the provider does not report them."""
 
     input_tokens: int | None
     output_tokens: int | None
 
 
-class ChatStart(Event):
-    """The question is stored, and the model is asked."""
+class ChatStart(Event, summary="asking {model_id}"):
+    """The start of a chat: the question is stored."""
 
     cone_id: str
     user_position: Position
@@ -85,21 +87,21 @@ class ChatContent(Event):
     """The next piece of the answer."""
 
     content: str
-    offset: int = Field(description="Where in the answer it begins")
+    offset: int = Field(description="The position of the piece in the answer, in characters")
 
 
-class ChatComplete(Event):
-    """The answer is stored, and is where the conversation goes on."""
+class ChatComplete(Event, summary="answered by {model}"):
+    """The end of a chat: the answer is stored, and the head has moved."""
 
-    new_head: Position = Field(description="Where the cone stands now")
-    position: Position = Field(description="Where the answer lies; in an ephemeral chat elsewhere")
+    new_head: Position = Field(description="The cone's head")
+    position: Position = Field(description="The node of the answer; not the head if ephemeral")
     handle: MessageRef
     usage: Usage
     model: str
     stop_reason: str | None
 
 
-class ConversationMessage(Event, tag="message"):
+class ConversationMessage(Event, tag="message", summary="{role}: {content}"):
     """One message of a conversation."""
 
     role: Role
@@ -108,14 +110,16 @@ class ConversationMessage(Event, tag="message"):
     model: str | None
     node_id: str
     short_id: str | None = Field(
-        description="The shortest end of node_id, at least 4 digits, that no other node has"
+        description="The shortest unique end of node_id, at least 4 digits"
     )
-    handle: UnreadHandle | None = Field(description="None for a node that is text itself")
+    handle: UnreadHandle | None = Field(
+        description="The handle of the message; null for a text node"
+    )
     created_at: int
 
 
 class Exported(Event):
-    """A piece of the export: a message, or the heading before them."""
+    """A part of the document: the heading, or one message."""
 
     text: str
 
@@ -125,19 +129,21 @@ class ProviderInfo(BaseModel, defer_build=True):
 
     provider: str
     available: bool
-    models: list[str] = Field(description="As they are written in a model_id")
-    note: str | None = Field(description="Why it is not available, or does not say its models")
+    models: list[str] = Field(description="The models, as values for model_id")
+    note: str | None = Field(
+        description="The reason why the provider, or its list of models, is not available"
+    )
 
 
-class Registry(Event):
-    """Which language models can answer."""
+class Registry(Event, summary="default model: {default_model}"):
+    """The providers of language models."""
 
-    default_model: str = Field(description="Of cones that name none")
+    default_model: str = Field(description="The model of cones without a model_id")
     providers: list[ProviderInfo]
 
 
-class ResolvedMessage(Event):
-    """What a handle of cone points at."""
+class ResolvedMessage(Event, summary="{role}: {content}"):
+    """The message behind a handle."""
 
     id: str
     role: Role

@@ -1,4 +1,4 @@
-"""What cone's handles look like."""
+"""The handle of a message."""
 
 from typing import Annotated, Final, Literal
 from uuid import UUID
@@ -14,8 +14,8 @@ Role = Literal["system", "user", "assistant"]
 
 
 class MessageRef(Handle, method="chat", kind="message", summary="{role}: {content}"):
-    """Points at one message."""
+    """The handle of one message."""
 
     message_id: Annotated[UUID, Prefix("msg-"), Field(description="The id of the message")]
-    role: Role = Field(description="Who said it: system, user or assistant")
-    name: str | None = Field(None, description="What the speaker is called")
+    role: Role = Field(description="The role: system, user or assistant")
+    name: str | None = Field(None, description="The name of the speaker")

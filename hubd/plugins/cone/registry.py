@@ -1,35 +1,33 @@
-"""cone: which language models can answer."""
+"""cone: the method that lists providers and models."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Final
 
 from hubd.activation import HubError, method
 from hubd.plugins.cone import events
 from hubd.plugins.cone.base import ConeBase
-from hubd.plugins.cone.handles import VERSION
-from hubd.plugins.cone.providers.choice import NAMES, reach
+from hubd.plugins.cone.providers.choice import NAMES, create_provider
 from hubd.plugins.cone.providers.provider import Provider, well_formed
 
-# A provider that needs longer to list its models is listed without them.
+# A provider that needs more time is listed without its models.
 LIST_SECONDS: Final = 5.0
 
 
-class Models(ConeBase, version=VERSION):
-    """Methods about models."""
+class Registry(ConeBase):
+    """The method `registry`."""
 
-    @method(streaming=False, read_only=True, needs_context=True, render="table")
-    async def registry(self) -> AsyncIterator[events.Registry]:
-        """List the providers of language models, and the models of those that can be asked."""
-        known = [reach(name, self.configured, self.environment) for name in NAMES]
-        yield events.Registry(
+    @method(read_only=True, needs_context=True, render="table")
+    async def registry(self) -> events.Registry:
+        """List the providers of language models, and the models of those that are available."""
+        providers = [create_provider(name, self.configured, self.environment) for name in NAMES]
+        return events.Registry(
             default_model=self.configured.model,
-            providers=list(await asyncio.gather(*map(_listed, known))),
+            providers=list(await asyncio.gather(*map(_info, providers))),
         )
 
 
-async def _listed(known: Provider) -> events.ProviderInfo:
-    obstacle = known.obstacle()
+async def _info(provider: Provider) -> events.ProviderInfo:
+    obstacle = provider.obstacle()
     models: list[str] = []
     note = None
     if obstacle is not None:
@@ -37,13 +35,13 @@ async def _listed(known: Provider) -> events.ProviderInfo:
     else:
         try:
             async with asyncio.timeout(LIST_SECONDS):
-                models = [_model_id(known.name, model) for model in await known.models()]
+                models = [_model_id(provider.name, model) for model in await provider.models()]
         except TimeoutError:
-            note = f"it has not listed its models within {LIST_SECONDS:g} s"
+            note = f"did not list its models within {LIST_SECONDS:g} s"
         except HubError as error:
             note = error.message
     return events.ProviderInfo(
-        provider=known.name, available=obstacle is None, models=models, note=note
+        provider=provider.name, available=obstacle is None, models=models, note=note
     )
 
 

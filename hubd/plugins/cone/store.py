@@ -1,11 +1,9 @@
-"""cone: all SQL of the plugin, behind functions. `tx` functions compose with Arbor's."""
+"""cone: all SQL of the plugin. Functions with a `tx` belong to the caller's transaction."""
 
 from typing import Final, NamedTuple
 
-from hubd.activation.pages import ROWS_PER_ITEM
-from hubd.errors import Conflict
+from hubd.conversations.heads import Heads, NewHead
 from hubd.storage import ids
-from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Database, Tx
 from hubd.storage.names import Names
 
@@ -19,14 +17,14 @@ _NAMES: Final = Names(
     _CONE,
     table="c",
     thing="cone",
-    advice="cone.list shows the cones there are, cone.create makes one",
+    advice="List the cones with `synapse cone list`, or create one with `synapse cone create`",
 )
 
 
 class ConeRow(NamedTuple):
-    """A cone: a name for a place in a tree, and which model answers there.
+    """A cone: a head, and the model that answers there.
 
-    `system_message` is the id of the message that holds its system prompt, if it has one.
+    `system_message` is the id of the message that holds the system prompt, or None.
     """
 
     key: int
@@ -54,82 +52,92 @@ class MessageRow(NamedTuple):
     created_at: int
 
 
-def owner_of(cone_id: bytes) -> str:
-    """Under which name a cone holds its tree."""
-    return f"cone:{ids.text(cone_id)}"
+class Columns(NamedTuple):
+    """The columns of a cone that other heads don't have."""
+
+    model_id: str
+    system_message: bytes | None = None
 
 
-def create(
-    tx: Tx,
-    *,
-    cone_id: bytes,
-    name: str,
-    head: Place,
-    model_id: str,
-    system_message: bytes | None,
-    now: int,
-) -> ConeRow:
-    """Make a cone.
+class ConeTable:
+    """The table of cones. A cone's chats live in memory, in locks of the plugin."""
 
-    Raises:
-        Conflict: The name is taken.
-    """
-    if tx.raw.execute("SELECT 1 FROM cone_cones WHERE name = ?", (name,)).fetchone():
-        raise Conflict(f"there is a cone named '{name}' already", suggestion="Choose another")
-    tx.raw.execute(
-        "INSERT INTO cone_cones (id, name, tree, head, model_id, system_message, created_at, "
-        "updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (cone_id, name, head.tree, head.key, model_id, system_message, now, now),
-    )
-    return find(tx, ids.text(cone_id))
+    noun = "cone"
+    owner = "cone"
+    busy_hint = "Wait for its chat to end"
+
+    def find(self, tx: Tx, identifier: str) -> ConeRow:
+        """Return the cone with this name, id, or first digits of an id."""
+        return ConeRow._make(_NAMES.find(tx, identifier))
+
+    async def look_up(self, db: Database, identifier: str) -> ConeRow:
+        """Return the same as `find`, outside a transaction."""
+        return ConeRow._make(await _NAMES.look_up(db, identifier))
+
+    async def page(self, db: Database, after: int, limit: int) -> list[ConeRow]:
+        """Return the cones after a key, in order of creation."""
+        sql = f"{_CONE} WHERE c.key > ? ORDER BY c.key LIMIT ?"
+        return [ConeRow._make(row) for row in await db.fetch_rows(sql, after, limit)]
+
+    def is_taken(self, tx: Tx, name: str) -> bool:
+        """Return whether a cone has exactly this name."""
+        sql = "SELECT 1 FROM cone_cones WHERE name = ?"
+        return tx.raw.execute(sql, (name,)).fetchone() is not None
+
+    def insert(self, tx: Tx, new: NewHead, columns: Columns) -> None:
+        """Add a cone."""
+        tx.raw.execute(
+            "INSERT INTO cone_cones (id, name, tree, head, model_id, system_message, created_at, "
+            "updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                new.id,
+                new.name,
+                new.place.tree,
+                new.place.key,
+                *columns,
+                new.created_at,
+                new.created_at,
+            ),
+        )
+
+    def set_head(self, tx: Tx, key: int, head: int, now: int) -> None:
+        """Move the head of a cone."""
+        tx.raw.execute(
+            "UPDATE cone_cones SET head = ?, updated_at = ? WHERE key = ?", (head, now, key)
+        )
+
+    def delete(self, tx: Tx, key: int) -> None:
+        """Remove a cone."""
+        tx.raw.execute("DELETE FROM cone_cones WHERE key = ?", (key,))
+
+    def is_busy(self, tx: Tx, row: ConeRow) -> bool:
+        """Return False, because the database has no chats of cones."""
+        return False
 
 
-def find(tx: Tx, named: str) -> ConeRow:
-    """A cone by id, name, or the beginning of its id, whichever fits first.
-
-    Raises:
-        NotFound, Ambiguous: There is none, or there are several.
-    """
-    return ConeRow._make(_NAMES.find(tx, named))
+TABLE: Final = ConeTable()
+HEADS: Final[Heads[ConeRow, Columns]] = Heads(TABLE)
 
 
-async def look_up(db: Database, named: str) -> ConeRow:
-    """As `find`, outside a transaction."""
-    return ConeRow._make(await _NAMES.look_up(db, named))
-
-
-async def page(db: Database, after: int) -> list[ConeRow]:
-    """Cones in the order in which they were made."""
-    sql = f"{_CONE} WHERE c.key > ? ORDER BY c.key LIMIT ?"
-    return [ConeRow._make(row) for row in await db.fetch_rows(sql, after, ROWS_PER_ITEM)]
+def set_system_message(tx: Tx, key: int, message_id: bytes) -> None:
+    """Store the message that holds the system prompt of a cone."""
+    tx.raw.execute("UPDATE cone_cones SET system_message = ? WHERE key = ?", (message_id, key))
 
 
 async def with_system_prompts(db: Database) -> list[tuple[str, str]]:
-    """The names and models of the cones that have one."""
+    """Return the names and models of cones with a system prompt."""
     sql = "SELECT name, model_id FROM cone_cones WHERE system_message IS NOT NULL ORDER BY name"
     return [(name, model_id) for name, model_id in await db.fetch_rows(sql)]
 
 
 async def system_prompt(db: Database, name: str) -> str | None:
-    """The system prompt of the cone of exactly this name."""
+    """Return the system prompt of the cone with exactly this name."""
     rows = await db.fetch_rows(
         "SELECT m.content FROM cone_cones AS c JOIN cone_messages AS m ON m.id = c.system_message "
         "WHERE c.name = ?",
         name,
     )
     return rows[0][0] if rows else None
-
-
-def delete(tx: Tx, cone: ConeRow) -> None:
-    """Forget a cone; its tree is let go by whoever calls this."""
-    tx.raw.execute("DELETE FROM cone_cones WHERE key = ?", (cone.key,))
-
-
-def move_head(tx: Tx, cone: ConeRow, head: Place, now: int) -> None:
-    """A cone stands at another node."""
-    tx.raw.execute(
-        "UPDATE cone_cones SET head = ?, updated_at = ? WHERE key = ?", (head.key, now, cone.key)
-    )
 
 
 def add_message(
@@ -143,7 +151,7 @@ def add_message(
     model: str | None = None,
     usage: str | None = None,
 ) -> bytes:
-    """Keep what was said; returns its id, for the handle."""
+    """Store a message. Return its id."""
     message_id = ids.uuid7()
     tx.raw.execute(
         "INSERT INTO cone_messages (id, tree, role, name, content, model, usage, created_at) "
@@ -154,7 +162,7 @@ def add_message(
 
 
 async def message(db: Database, message_id: bytes) -> MessageRow | None:
-    """What a handle points at."""
+    """Return the message with this id, or None."""
     rows = await db.fetch_rows(
         "SELECT id, role, name, content, model, usage, created_at FROM cone_messages WHERE id = ?",
         message_id,

@@ -1,7 +1,7 @@
-"""The plugin's own tables, as migrations. Append only.
+"""The plugin's tables, as migrations. Append only.
 
-Who replied to whom lies in Arbor; here is who talks (cones) and what was said (messages, to which
-handles point). Both go with their tree, so that forks stay whole for as long as anybody holds it.
+The order of messages is in arbor's trees. These tables hold the cones, and the messages behind
+their handles. Rows are deleted with their tree, so forks stay complete while the tree lives.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""mustache: the handle of a template, and what the methods yield."""
+"""mustache: the handle of a template, and the events of the methods."""
 
 from pydantic import BaseModel, Field
 
@@ -8,36 +8,36 @@ from hubd.activation import Event, Handle
 class TemplateRef(
     Handle, method="register_template", kind="document", summary="{name} {description}"
 ):
-    """Points at a template; what it points at may be replaced."""
+    """The handle of a template. It resolves to the current version."""
 
-    name: str = Field(description="What it is called")
+    name: str = Field(description="The name of the template")
 
 
 class Rendered(Event):
-    """A template, filled."""
+    """The output of a template."""
 
     text: str
 
 
-class TemplateRegistered(Event):
-    """A template is kept, and can be filled by its name."""
+class TemplateRegistered(Event, summary="registered template {name}"):
+    """A registered template."""
 
     name: str
-    variables: list[str] = Field(description="What can be filled in")
-    replaced: bool = Field(description="Whether another one had the name before")
+    variables: list[str] = Field(description="The names that data can define")
+    replaced: bool = Field(description="Whether it replaced another template")
     handle: TemplateRef
 
 
-class TemplateData(Event, tag="template"):
+class TemplateData(Event, tag="template", summary="{name} {description}"):
     """One template. Times are in seconds."""
 
     name: str
     template: str
     description: str
-    variables: list[str] = Field(description="What can be filled in")
-    required: list[str] = Field(description="Those that are shown whatever else is given")
-    sections: list[str] = Field(description="Those that decide what is shown, and how often")
-    partials: list[str] = Field(description="The templates that it refers to")
+    variables: list[str] = Field(description="The names that data can define")
+    required: list[str] = Field(description="The variables outside of all sections")
+    sections: list[str] = Field(description="The variables that decide whether a section is shown")
+    partials: list[str] = Field(description="The names of its partials")
     created_at: int
     updated_at: int
     handle: TemplateRef
@@ -53,12 +53,12 @@ class TemplateEntry(BaseModel, defer_build=True):
 
 
 class TemplateList(Event):
-    """Some templates, in the order of their names."""
+    """A page of templates, sorted by name."""
 
     templates: list[TemplateEntry]
 
 
-class TemplateDeleted(Event):
-    """A template is gone."""
+class TemplateDeleted(Event, summary="deleted template {name}"):
+    """A deleted template."""
 
     name: str

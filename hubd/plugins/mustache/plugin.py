@@ -1,4 +1,4 @@
-"""mustache: the plugin: its methods, what its handles point at, and its prompts."""
+"""mustache: the plugin with its methods, its resolver and its prompts."""
 
 import asyncio
 import time
@@ -22,12 +22,13 @@ from hubd.activation.pages import RowLimit, limited
 from hubd.mustache.template import MAX_TEMPLATE, Template
 from hubd.plugins.mustache import events, store
 from hubd.plugins.mustache.events import TemplateRef
-from hubd.plugins.mustache.prompts import blanks, data_of, prompts
+from hubd.plugins.mustache.prompts import all_variables, data_of, prompts
+from hubd.wire.text import did_you_mean
 
-# What one rendering may refer to, directly and through others, and its length altogether.
+# The number of partials of one rendering, and their characters in all.
 MAX_PARTIALS: Final = 100
 MAX_PARTIALS_TEXT: Final = 1024 * 1024
-# Among so many names the nearest ones are looked for, and so many are told.
+# The number of names to compare with an unknown one, and the number to list.
 MAX_COMPARED: Final = 1000
 NEAREST: Final = 10
 
@@ -35,29 +36,28 @@ NewName = Annotated[
     str,
     Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", examples=["greeting"]),
 ]
-# Of one that is there, or is not.
+# The name in a lookup; it may be any text.
 Name = Annotated[str, Field(min_length=1, max_length=100, examples=["greeting"])]
 Text = Annotated[str, Field(max_length=MAX_TEMPLATE, examples=["Hello {{name}}!"])]
 Data = Annotated[dict[str, Any], Field(examples=[{"name": "Ann"}])]
 
 LIST_NAMES: Final = {"name": "mustache.list_templates"}
-TOGETHER: Final = "Put what belongs together into one template"
-LISTED_BY: Final = "mustache.list_templates lists those there are"
+COMBINE: Final = "Combine some of the templates"
+LIST_HINT: Final = "List the templates with `synapse mustache list-templates`"
 
 
 class Mustache(Activation, namespace="mustache", version="1.0.0"):
-    """Templates, kept by name and filled with data or with what handles point at.
+    """Mustache templates, stored by name and rendered with data or with the data behind handles.
 
-    {{name}} is a value, escaped for HTML unless said otherwise; {{{name}}} never is.
-    {{#items}}…{{/items}} is shown for each item, or if there is something; {{^items}}…{{/items}} if
-    there is nothing. {{user.name}} is a field, {{.}} the item itself, {{! … }} a comment, and
-    {{>other}} another template. Every template is also a prompt for MCP clients.
+    {{name}} is a value, escaped for HTML by default; {{{name}}} is not escaped.
+    {{#items}}…{{/items}} is shown for each item, or if the value is true; {{^items}}…{{/items}} if
+    it is false. {{user.name}} is a field, {{.}} the item itself, {{! … }} a comment, and {{>other}}
+    another template. Every template is also a prompt for MCP clients.
     """
 
     migrations = store.MIGRATIONS
 
     @method(
-        streaming=False,
         read_only=True,
         render="text",
         one_of=("template", "name"),
@@ -70,50 +70,52 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
         data: Data | None = None,
         handle: AnyHandle | None = None,
         escape: Literal["html", "none"] = "html",
-    ) -> AsyncIterator[events.Rendered]:
-        """Fill a template: one that is given, or one that is kept.
+    ) -> events.Rendered:
+        """Render a given or a registered template.
 
         Args:
-            template: The template itself.
-            name: The name of one that is kept.
-            data: What to fill in, by name.
-            handle: Fill in what this points at; the fields of `data` stand above it.
-            escape: Whether values are escaped for HTML.
+            template: The text of a template.
+            name: The name of a registered template.
+            data: The values, as a JSON object.
+            handle: A handle, for the data behind it. Fields of `data` override it.
+            escape: The escaping of values.
         """
-        text = template if template is not None else (await self._kept(name or "")).text
-        read = await _read(text)
-        known = (await self.host.resolve(handle)).data if handle is not None else {}
-        others = await self._partials(read)
-        filling = {**known, **(data or {})}
-        filled = await asyncio.to_thread(read.render, filling, others, escape=escape == "html")
-        yield events.Rendered(text=filled)
+        text = template if template is not None else (await self._stored(name or "")).text
+        parsed = await self._parse(text)
+        resolved = (await self.host.resolve(handle)).data if handle is not None else {}
+        partials = await self._partials(parsed)
+        values = {**resolved, **(data or {})}
+        output = await asyncio.to_thread(parsed.render, values, partials, escape=escape == "html")
+        return events.Rendered(text=output)
 
-    @method(streaming=False, completes=LIST_NAMES)
+    @method(completes=LIST_NAMES)
     async def register_template(
         self,
         name: NewName,
         template: Text,
         description: Annotated[str, Field(max_length=1000)] = "",
         replace: bool = False,
-    ) -> AsyncIterator[events.TemplateRegistered]:
-        """Keep a template under a name.
+    ) -> events.TemplateRegistered:
+        """Store a template under a name.
 
         Args:
-            name: What to call it: letters, digits, '.', '_' and '-'.
-            template: The template.
-            description: What it is for.
-            replace: Take the place of another one of that name.
+            name: The name: letters, digits, '.', '_' and '-'.
+            template: The text of the template.
+            description: The purpose of the template.
+            replace: Overwrite another template with this name.
         """
-        read = await _read(template)
+        parsed = await self._parse(template)
         now = int(time.time())
         outcome = await self.db.transaction(
-            lambda tx: store.keep(tx, name, template, description, read, replace=replace, now=now)
+            lambda tx: store.register(
+                tx, name, template, description, parsed, replace=replace, now=now
+            )
         )
         if outcome != "same":
             self.host.prompts_changed()
-        yield events.TemplateRegistered(
+        return events.TemplateRegistered(
             name=name,
-            variables=[variable.name for variable in read.variables],
+            variables=[variable.name for variable in parsed.variables],
             replaced=outcome == "replaced",
             handle=TemplateRef(name=name),
         )
@@ -122,7 +124,7 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
     async def list_templates(
         self, limit: RowLimit | None = None
     ) -> AsyncIterator[events.TemplateList]:
-        """List all templates by name, in pages.
+        """List all templates, sorted by name, in pages.
 
         Args:
             limit: The maximum number of templates; all by default.
@@ -131,100 +133,101 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
             yield events.TemplateList(
                 templates=[
                     events.TemplateEntry(
-                        name=about.name,
-                        description=about.description,
-                        variables=[variable.name for variable in about.variables],
-                        updated_at=about.updated_at,
+                        name=template.name,
+                        description=template.description,
+                        variables=[variable.name for variable in template.variables],
+                        updated_at=template.updated_at,
                     )
-                    for about in page
+                    for template in page
                 ]
             )
 
-    @method(streaming=False, read_only=True, completes=LIST_NAMES)
-    async def get_template(self, name: Name) -> AsyncIterator[events.TemplateData]:
-        """Look at a template.
+    @method(read_only=True, completes=LIST_NAMES)
+    async def get_template(self, name: Name) -> events.TemplateData:
+        """Show a template.
 
         Args:
-            name: Its name.
+            name: The name of the template.
         """
-        yield _described(await self._kept(name))
+        return _template_data(await self._stored(name))
 
-    @method(streaming=False, destructive=True, completes=LIST_NAMES)
-    async def delete_template(self, name: Name) -> AsyncIterator[events.TemplateDeleted]:
-        """Remove a template.
+    @method(destructive=True, completes=LIST_NAMES)
+    async def delete_template(self, name: Name) -> events.TemplateDeleted:
+        """Delete a template.
 
         Args:
-            name: Its name.
+            name: The name of the template.
         """
         if not await self.db.transaction(lambda tx: store.delete(tx, name)):
-            raise await self._missing(name)
+            raise await self._not_found(name)
         self.host.prompts_changed()
-        yield events.TemplateDeleted(name=name)
+        return events.TemplateDeleted(name=name)
 
     @resolver
-    async def template(self, ref: TemplateRef) -> AsyncIterator[events.TemplateData]:
-        """Read a template back, as it is now."""
-        yield _described(await self._kept(ref.name))
+    async def template(self, ref: TemplateRef) -> events.TemplateData:
+        """Read the current version of a template."""
+        return _template_data(await self._stored(ref.name))
 
     async def offer_prompts(self) -> Sequence[Prompt]:
-        """Every template."""
-        return prompts([about async for page in self._pages() for about in page])
+        """Return all templates as prompts."""
+        return prompts([template async for page in self._pages() for template in page])
 
     async def fill_prompt(self, name: str, arguments: Mapping[str, str]) -> Sequence[PromptMessage]:
-        """A template as a message; never escaped, since a model reads it."""
-        read = await _read((await self._kept(name)).text)
-        others = await self._partials(read)
-        variables = blanks(read.variables, (other.variables for other in others.values()))
-        filling = data_of(variables, arguments)
-        filled = await asyncio.to_thread(read.render, filling, others, escape=False)
-        return [PromptMessage("user", filled)]
+        """Render a template as a message, without escaping."""
+        parsed = await self._parse((await self._stored(name)).text)
+        partials = await self._partials(parsed)
+        variables = all_variables(
+            parsed.variables, (partial.variables for partial in partials.values())
+        )
+        values = data_of(variables, arguments)
+        output = await asyncio.to_thread(parsed.render, values, partials, escape=False)
+        return [PromptMessage("user", output)]
 
-    async def _pages(self) -> AsyncIterator[list[store.About]]:
+    async def _pages(self) -> AsyncIterator[list[store.TemplateInfo]]:
         after = ""
         while page := await store.page(self.db, after):
             yield page
             after = page[-1].name
 
-    async def _kept(self, name: str) -> store.Stored:
-        """A template by its name.
+    async def _stored(self, name: str) -> store.Stored:
+        """Return a template by its name.
 
         Raises:
-            NotFound: There is none; names the nearest.
+            NotFound: No template has this name; the error suggests the nearest names.
         """
-        found = await store.find(self.db, name)
-        if found is None:
-            raise await self._missing(name)
-        return found
+        stored = await store.find(self.db, name)
+        if stored is None:
+            raise await self._not_found(name)
+        return stored
 
-    async def _missing(self, name: str) -> NotFound:
+    async def _not_found(self, name: str) -> NotFound:
         names = await store.names(self.db, MAX_COMPARED)
-        # In a thread: long names take seconds.
+        # In a thread, because long names take seconds to compare.
         nearest = await asyncio.to_thread(get_close_matches, name, names, NEAREST, 0.0)
-        close = get_close_matches(name, nearest, n=1)
         return NotFound(
             f"there is no template '{name}'",
-            suggestion=f"Did you mean {close[0]}?" if close else LISTED_BY,
+            suggestion=did_you_mean(name, nearest) or LIST_HINT,
             available=nearest,
         )
 
     async def _partials(self, template: Template) -> dict[str, Template]:
-        """The templates that one refers to, directly or not; those that are not there are left out.
+        """Return the partials of a template, and their partials. Missing ones are left out.
 
         Raises:
             InvalidParams: They are too many, or too long.
         """
-        found: dict[str, Template] = {}
-        asked: set[str] = set()
+        partials: dict[str, Template] = {}
+        seen: set[str] = set()
         length = 0
         waiting = list(template.partials)
         while waiting:
             name = waiting.pop()
-            if name in asked:
+            if name in seen:
                 continue
-            asked.add(name)
-            if len(asked) > MAX_PARTIALS:
+            seen.add(name)
+            if len(seen) > MAX_PARTIALS:
                 raise InvalidParams(
-                    f"there are more than {MAX_PARTIALS} partials", suggestion=TOGETHER
+                    f"the template has more than {MAX_PARTIALS} partials", suggestion=COMBINE
                 )
             stored = await store.find(self.db, name)
             if stored is None:
@@ -233,29 +236,28 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
             if length > MAX_PARTIALS_TEXT:
                 raise InvalidParams(
                     f"the partials have more than {MAX_PARTIALS_TEXT:,} characters",
-                    suggestion=TOGETHER,
+                    suggestion=COMBINE,
                 )
-            found[name] = await _read(stored.text)
-            waiting += found[name].partials
-        return found
+            partials[name] = await self._parse(stored.text)
+            waiting += partials[name].partials
+        return partials
+
+    async def _parse(self, text: str) -> Template:
+        """Parse a template in a thread, so that a long one does not delay other calls."""
+        return await self.host.in_thread(Template.parse, text)
 
 
-async def _read(text: str) -> Template:
-    """In a thread, as all work on templates: a long one would hold up everybody else."""
-    return await asyncio.to_thread(Template.parse, text)
-
-
-def _described(stored: store.Stored) -> events.TemplateData:
-    about = stored.about
+def _template_data(stored: store.Stored) -> events.TemplateData:
+    info = stored.info
     return events.TemplateData(
-        name=about.name,
+        name=info.name,
         template=stored.text,
-        description=about.description,
-        variables=[variable.name for variable in about.variables],
-        required=[variable.name for variable in about.variables if variable.required],
-        sections=[variable.name for variable in about.variables if variable.section],
-        partials=list(about.partials),
-        created_at=about.created_at,
-        updated_at=about.updated_at,
-        handle=TemplateRef(name=about.name),
+        description=info.description,
+        variables=[variable.name for variable in info.variables],
+        required=[variable.name for variable in info.variables if variable.required],
+        sections=[variable.name for variable in info.variables if variable.section],
+        partials=list(info.partials),
+        created_at=info.created_at,
+        updated_at=info.updated_at,
+        handle=TemplateRef(name=info.name),
     )

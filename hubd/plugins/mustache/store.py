@@ -1,4 +1,4 @@
-"""mustache: all SQL of the plugin, behind functions."""
+"""mustache: all SQL of the plugin."""
 
 from typing import Any, Final, Literal, NamedTuple
 
@@ -10,7 +10,7 @@ from hubd.mustache.parser import Variable
 from hubd.mustache.template import Template
 from hubd.storage.database import Database, Tx
 
-# The text comes last: whoever reads only the other columns does not read it.
+# The text is the last column, so that reads of the other columns skip it.
 MIGRATIONS: Final = (
     """
     CREATE TABLE mustache_templates (
@@ -25,11 +25,11 @@ MIGRATIONS: Final = (
     """,
 )
 
-_ABOUT: Final = "name, description, variables, partials, created_at, updated_at"
+_INFO: Final = "name, description, variables, partials, created_at, updated_at"
 
 
-class About(NamedTuple):
-    """What is known of a template, without its text."""
+class TemplateInfo(NamedTuple):
+    """A template without its text."""
 
     name: str
     description: str
@@ -42,75 +42,75 @@ class About(NamedTuple):
 class Stored(NamedTuple):
     """A template with its text."""
 
-    about: About
+    info: TemplateInfo
     text: str
 
 
-def keep(
-    tx: Tx, name: str, text: str, description: str, read: Template, *, replace: bool, now: int
+def register(
+    tx: Tx, name: str, text: str, description: str, parsed: Template, *, replace: bool, now: int
 ) -> Literal["new", "replaced", "same"]:
-    """Keep a template that was read.
+    """Store a template.
 
     Raises:
-        Conflict: There is another one of that name, and it is not to be replaced.
+        Conflict: Another template has this name, and `replace` is False.
     """
-    found = tx.fetch_one(
+    existing = tx.fetch_one(
         "SELECT template, description FROM mustache_templates WHERE name = ?", name
     )
-    if found == {"template": text, "description": description}:
+    if existing == {"template": text, "description": description}:
         return "same"
-    if found is not None and not replace:
+    if existing is not None and not replace:
         raise Conflict(
             f"there is another template named '{name}'",
-            suggestion="Choose another name, or give replace as well to take its place",
+            suggestion="Choose another name, or set replace to overwrite the template",
         )
-    variables = [(entry.name, entry.section, entry.required) for entry in read.variables]
+    variables = [(entry.name, entry.section, entry.required) for entry in parsed.variables]
     tx.execute(
-        f"INSERT INTO mustache_templates ({_ABOUT}, template) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6) "
+        f"INSERT INTO mustache_templates ({_INFO}, template) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6) "
         "ON CONFLICT (name) DO UPDATE SET description = ?2, variables = ?3, partials = ?4, "
         "updated_at = ?5, template = ?6",
         name,
         description,
         to_json(variables).decode(),
-        to_json(read.partials).decode(),
+        to_json(parsed.partials).decode(),
         now,
         text,
     )
-    return "new" if found is None else "replaced"
+    return "new" if existing is None else "replaced"
 
 
 def delete(tx: Tx, name: str) -> bool:
-    """Remove a template; whether there was one."""
+    """Remove a template. Return whether it existed."""
     return tx.execute("DELETE FROM mustache_templates WHERE name = ?", name).rowcount > 0
 
 
 async def find(db: Database, name: str) -> Stored | None:
-    """A template with its text."""
+    """Return a template with its text, or None."""
     rows = await db.fetch_rows(
-        f"SELECT {_ABOUT}, template FROM mustache_templates WHERE name = ?", name
+        f"SELECT {_INFO}, template FROM mustache_templates WHERE name = ?", name
     )
-    return Stored(_about(rows[0][:-1]), rows[0][-1]) if rows else None
+    return Stored(_info(rows[0][:-1]), rows[0][-1]) if rows else None
 
 
-async def page(db: Database, after: str) -> list[About]:
-    """Templates in the order of their names, behind one of them."""
+async def page(db: Database, after: str) -> list[TemplateInfo]:
+    """Return the templates after a name, sorted by name."""
     rows = await db.fetch_rows(
-        f"SELECT {_ABOUT} FROM mustache_templates WHERE name > ? ORDER BY name LIMIT ?",
+        f"SELECT {_INFO} FROM mustache_templates WHERE name > ? ORDER BY name LIMIT ?",
         after,
         ROWS_PER_ITEM,
     )
-    return list(map(_about, rows))
+    return list(map(_info, rows))
 
 
 async def names(db: Database, limit: int) -> list[str]:
-    """The names of templates."""
+    """Return the names of templates."""
     rows = await db.fetch_rows("SELECT name FROM mustache_templates LIMIT ?", limit)
     return [name for (name,) in rows]
 
 
-def _about(row: tuple[Any, ...]) -> About:
+def _info(row: tuple[Any, ...]) -> TemplateInfo:
     name, description, variables, partials, created_at, updated_at = row
-    return About(
+    return TemplateInfo(
         name,
         description,
         tuple(Variable(*entry) for entry in from_json(variables)),

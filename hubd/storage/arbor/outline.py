@@ -15,13 +15,13 @@ async def left_out(
 ) -> dict[tuple[int, int], int]:
     """Count the nodes of these lanes that were created after a node, or are too deep.
 
-    Each counts at its nearest ancestor that is neither, or at the root if a node of another lane
-    lies between the two.
+    Each is counted at its nearest ancestor that is neither, or at the root if a node of another
+    lane is between the two.
 
     Args:
         db: The database.
         tree: The tree.
-        lanes: The lanes to look at.
+        lanes: The lanes to count.
         last_key: The key of the last node that is not left out.
         depth: The depth of the deepest nodes that are not left out.
 
@@ -33,9 +33,9 @@ async def left_out(
     places: dict[int, tuple[int, int]] = {}
     counts: dict[tuple[int, int], int] = {}
     # The segment of a parent comes before the segments of its children.
-    for segment, size, shown, shown_depth, above_key, above_segment, above_depth in rows:
-        if shown:
-            place = (segment, shown_depth)
+    for segment, size, visible, visible_depth, above_key, above_segment, above_depth in rows:
+        if visible:
+            place = (segment, visible_depth)
         elif above_segment not in places:
             place = (tree.root, 0)
         elif above_key <= last_key and above_depth <= depth:
@@ -43,13 +43,13 @@ async def left_out(
         else:
             place = places[above_segment]
         places[segment] = place
-        if size > shown:
-            counts[place] = counts.get(place, 0) + size - shown
+        if size > visible:
+            counts[place] = counts.get(place, 0) + size - visible
     return counts
 
 
 async def short_ids(db: Database, tree: int, node_ids: Collection[bytes]) -> dict[bytes, str]:
-    """Find the shortest end of each id that no other node of lane `main` in the tree has.
+    """Return the shortest last digits of each id that are unique in lane `main` of the tree.
 
     Args:
         db: The database.
@@ -81,7 +81,7 @@ _BY_ENDINGS: Final = f"""
     SELECT n.id FROM json_each(?2) AS wanted CROSS JOIN arbor_nodes AS n
         ON n.tree = ?1 AND n.lane = {MAIN} AND substr(hex(n.id), 29) = wanted.value
 """
-# Every segment: its size, the part of it that is shown, and the parent of its first node.
+# Every segment: its size, the number of nodes that stay, and the parent of its first node.
 _SEGMENTS: Final = """
     SELECT s.key, count(*), sum(n.key <= ?3 AND n.depth <= ?4),
         max(CASE WHEN n.key <= ?3 AND n.depth <= ?4 THEN n.depth END),

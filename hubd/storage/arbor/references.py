@@ -1,14 +1,13 @@
-"""Who holds a tree, and what becomes of one that nobody holds.
+"""References keep a tree alive. A tree without references is archived, then purged.
 
     active ── last reference released ──▶ scheduled ── a week ──▶ archived ── a month ──▶ purged
       ▲                                       │                  (read-only)
       └────────────── claimed ────────────────┘
 
-Every step is remembered in `arbor_history`. Purging removes a bounded number of nodes in each
-transaction: a tree of a million nodes must not keep everybody else from writing.
+`arbor_history` records every step. Purging removes a bounded number of nodes in each transaction,
+so that a tree of a million nodes does not block other writers.
 """
 
-import logging
 import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,24 +18,22 @@ from hubd.storage import ids
 from hubd.storage.arbor.tree import TREES, TreeRow, record, remove
 from hubd.storage.database import Database, Tx
 
-log = logging.getLogger("hubd.storage")
-
 DAY: Final = 24 * 60 * 60
-# Trees that change their state in one transaction, and nodes that go in one.
+# Trees that change their state in one transaction, and nodes that one transaction removes.
 STEPS_AT_ONCE: Final = 200
 NODES_AT_ONCE: Final = 1000
 
 
 @dataclass(frozen=True)
 class Periods:
-    """How long a tree stays what it is, in seconds."""
+    """The time that a tree stays in a state, in seconds."""
 
     scheduled: float = 7 * DAY
     archived: float = 30 * DAY
 
 
 class Step(NamedTuple):
-    """One thing that cleaning up does to a tree: `archived`, or `purged`."""
+    """One step of the clean-up: a tree becomes `archived` or `purged`."""
 
     tree: int
     tree_id: bytes
@@ -45,16 +42,16 @@ class Step(NamedTuple):
 
 
 class StillReferredTo(Exception):
-    """A table of some plugin still points at nodes of a deleted tree: they stay for now."""
+    """A plugin's table still refers to nodes of a deleted tree, so they stay for now."""
 
     def __init__(self, tree: int, tree_id: bytes) -> None:
-        super().__init__(f"something still refers to nodes of tree {ids.text(tree_id)}")
+        super().__init__(f"a row still refers to nodes of tree {ids.text(tree_id)}")
         self.tree = tree
         self.tree_id = tree_id
 
 
-class Remembered(NamedTuple):
-    """One step of a tree's life."""
+class HistoryEntry(NamedTuple):
+    """One step in the history of a tree."""
 
     step: str
     owner: str | None
@@ -63,20 +60,20 @@ class Remembered(NamedTuple):
 
 
 def claim(tx: Tx, tree: TreeRow, owner: str, count: int, now: int) -> tuple[int, int]:
-    """Hold a tree; one that was scheduled for deletion lives again.
+    """Add references to a tree. A tree that was scheduled for deletion becomes active again.
 
     Returns:
-        How many references the owner has now, and how many there are in all.
+        The number of references of the owner, and of all owners.
 
     Raises:
         Conflict: The tree is archived.
     """
     if tree.state == "archived":
         raise Conflict(
-            f"tree {ids.text(tree.id)} is archived and cannot be claimed any more",
-            suggestion="Export it and import the copy: tree_export, tree_import with new ids",
+            f"tree {ids.text(tree.id)} is archived and cannot be claimed",
+            suggestion="Export it, then import a copy with new ids",
         )
-    [held] = tx.raw.execute(
+    [references] = tx.raw.execute(
         "INSERT INTO arbor_owners (tree, owner, count) VALUES (?, ?, ?) "
         "ON CONFLICT (tree, owner) DO UPDATE SET count = count + excluded.count RETURNING count",
         (tree.key, owner, count),
@@ -84,29 +81,29 @@ def claim(tx: Tx, tree: TreeRow, owner: str, count: int, now: int) -> tuple[int,
     record(tx, tree.id, "claimed", now, owner, count)
     if tree.state == "scheduled":
         _enter(tx, tree.key, tree.id, "active", "revived", now)
-    return held, tree.ref_count + count
+    return references, tree.ref_count + count
 
 
 def release(tx: Tx, tree: TreeRow, owner: str, count: int, now: int) -> tuple[int, int]:
-    """Let go of a tree; without any reference left it is scheduled for deletion.
+    """Remove references to a tree. Without references it is scheduled for deletion.
 
     Returns:
-        As `claim`.
+        The number of references of the owner, and of all owners.
 
     Raises:
-        Conflict: The owner does not hold so many.
+        Conflict: The owner has fewer references.
     """
-    found = tx.raw.execute(
+    row = tx.raw.execute(
         "SELECT count FROM arbor_owners WHERE tree = ? AND owner = ?", (tree.key, owner)
     ).fetchone()
-    held = found[0] if found else 0
-    if held < count:
+    references = row[0] if row else 0
+    if references < count:
         raise Conflict(
-            f"{owner} holds {held} reference{'s' if held != 1 else ''} to tree "
+            f"{owner} has {references} reference{'s' if references != 1 else ''} to tree "
             f"{ids.text(tree.id)}, not {count}",
-            suggestion="tree_get_refs shows who holds it",
+            suggestion="List the owners with `synapse arbor tree_get_refs`",
         )
-    if held == count:
+    if references == count:
         tx.raw.execute("DELETE FROM arbor_owners WHERE tree = ? AND owner = ?", (tree.key, owner))
     else:
         tx.raw.execute(
@@ -116,26 +113,26 @@ def release(tx: Tx, tree: TreeRow, owner: str, count: int, now: int) -> tuple[in
     record(tx, tree.id, "released", now, owner, count)
     if tree.ref_count == count:
         _enter(tx, tree.key, tree.id, "scheduled", "scheduled", now)
-    return held - count, tree.ref_count - count
+    return references - count, tree.ref_count - count
 
 
 def let_go(tx: Tx, tree: TreeRow, owner: str, now: int) -> None:
-    """Release all that an owner holds, because there will be no such owner any more.
+    """Remove all references of an owner that is about to be deleted.
 
-    That may be nothing: an archived tree has no owners, and anybody can release by any name.
+    The owner may have none: an archived tree has no owners, and any caller can release them.
     """
-    found = tx.raw.execute(
+    row = tx.raw.execute(
         "SELECT count FROM arbor_owners WHERE tree = ? AND owner = ?", (tree.key, owner)
     ).fetchone()
-    if found is not None:
-        release(tx, tree, owner, found[0], now)
+    if row is not None:
+        release(tx, tree, owner, row[0], now)
 
 
 def archive(tx: Tx, tree: TreeRow, owner: str, now: int, *, force: bool = False) -> None:
-    """Make a tree read-only now; its references end.
+    """Make a tree read-only now, and remove its references.
 
     Raises:
-        Conflict: Others hold it, or it is archived already.
+        Conflict: Other owners have references, or it is archived already.
     """
     if tree.state == "archived":
         raise Conflict(f"tree {ids.text(tree.id)} is archived already")
@@ -144,17 +141,17 @@ def archive(tx: Tx, tree: TreeRow, owner: str, now: int, *, force: bool = False)
 
 
 def delete(tx: Tx, tree: TreeRow, owner: str, now: int, *, force: bool = False) -> None:
-    """Remove a tree for good. It is gone for everybody at once; `purge` then frees the space.
+    """Delete a tree. It is invisible at once; `purge` then frees the space.
 
     Raises:
-        Conflict: Others hold it.
+        Conflict: Other owners have references.
     """
     _let_go(tx, tree, owner, force=force)
     _remove(tx, tree.key, tree.id, now)
 
 
 def clean_up(tx: Tx, periods: Periods, now: int) -> list[Step]:
-    """Take the steps that are due, a bounded number of them; call again until none is left."""
+    """Take a bounded number of the steps that are due. Repeat until it returns none."""
     some = f"{_DUE} LIMIT {STEPS_AT_ONCE}"
     steps = [Step._make(row) for row in tx.raw.execute(some, _due(periods, now)).fetchall()]
     for step in steps:
@@ -166,32 +163,32 @@ def clean_up(tx: Tx, periods: Periods, now: int) -> list[Step]:
 
 
 async def due(db: Database, periods: Periods, now: int) -> list[Step]:
-    """All steps that are due now."""
+    """Return all steps that are due now."""
     return [Step._make(row) for row in await db.fetch_rows(_DUE, *_due(periods, now))]
 
 
 def purge(tx: Tx, passing_over: Collection[int] = ()) -> bool:
-    """Remove some nodes of the first deleted tree that there is.
+    """Remove some nodes of the first deleted tree.
 
     Args:
-        tx: Where.
-        passing_over: Trees that have to wait, so that those behind them do not.
+        tx: The running transaction.
+        passing_over: Trees to skip, because rows still refer to their nodes.
 
     Returns:
-        Whether there was anything to do.
+        Whether a deleted tree had nodes.
 
     Raises:
-        StillReferredTo: This tree has to wait.
+        StillReferredTo: A row still refers to a node of this tree.
     """
     deleted = tx.raw.execute("SELECT tree, tree_id FROM arbor_purges ORDER BY tree")
-    found = next((row for row in deleted if row[0] not in passing_over), None)
-    if found is None:
+    first = next((row for row in deleted if row[0] not in passing_over), None)
+    if first is None:
         return False
-    tree, tree_id = found
+    tree, tree_id = first
     try:
         if _remove_nodes(tx, tree):
             tx.raw.execute("DELETE FROM arbor_purges WHERE tree = ?", (tree,))
-            log.info("tree %s: nothing is left of it", ids.text(tree_id))
+            tx.messages.append(f"tree {ids.text(tree_id)}: all of its nodes are removed")
     except sqlite3.IntegrityError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
             raise
@@ -199,10 +196,10 @@ def purge(tx: Tx, passing_over: Collection[int] = ()) -> bool:
     return True
 
 
-async def history(db: Database, tree_id: bytes) -> list[Remembered]:
-    """The life of a tree, also of one that is gone."""
+async def history(db: Database, tree_id: bytes) -> list[HistoryEntry]:
+    """Return the history of a tree, even of a deleted one."""
     sql = "SELECT step, owner, count, at FROM arbor_history WHERE tree_id = ? ORDER BY key"
-    return [Remembered._make(row) for row in await db.fetch_rows(sql, tree_id)]
+    return [HistoryEntry._make(row) for row in await db.fetch_rows(sql, tree_id)]
 
 
 _DUE: Final = """
@@ -221,15 +218,15 @@ _DELETE_TIP: Final = """
 
 
 def _due(periods: Periods, now: int) -> tuple[int, int]:
-    # A period may be endless: then nothing is old enough.
+    # A period may be infinite.
     return int(max(now - periods.scheduled, -1.0)), int(max(now - periods.archived, -1.0))
 
 
 def _remove_nodes(tx: Tx, tree: int) -> bool:
-    """Remove so many nodes as may go at once; returns whether none is left."""
+    """Remove a bounded number of nodes; return whether none remain."""
     left = NODES_AT_ONCE
     while left > 0:
-        # The youngest segment first: nobody's parent goes before it does.
+        # The newest segment first, so that no parent is removed before its children.
         last = tx.raw.execute(_LAST_SEGMENT, (tree,)).fetchone()
         if last is None:
             return True
@@ -238,14 +235,15 @@ def _remove_nodes(tx: Tx, tree: int) -> bool:
 
 
 def _let_go(tx: Tx, tree: TreeRow, owner: str, *, force: bool) -> None:
-    """End all references, unless somebody else has one."""
+    """Remove all references, unless another owner has one."""
     others = tx.raw.execute(
         "SELECT owner FROM arbor_owners WHERE tree = ? AND owner <> ? LIMIT 10", (tree.key, owner)
     ).fetchall()
     if others and not force:
         raise Conflict(
-            f"{', '.join(name for (name,) in others)} still holds tree {ids.text(tree.id)}",
-            suggestion="Release it there first, or give force",
+            f"{', '.join(name for (name,) in others)} still has references to tree "
+            f"{ids.text(tree.id)}",
+            suggestion="Release these references first, or add --force",
         )
     tx.raw.execute("DELETE FROM arbor_owners WHERE tree = ?", (tree.key,))
 
@@ -255,14 +253,14 @@ def _enter(tx: Tx, tree: int, tree_id: bytes, state: str, step: str, now: int) -
         "UPDATE arbor_trees SET state = ?, state_since = ? WHERE key = ?", (state, now, tree)
     )
     tx.topics.append(TREES)
-    _remember(tx, tree_id, step, now)
+    _record(tx, tree_id, step, now)
 
 
 def _remove(tx: Tx, tree: int, tree_id: bytes, now: int) -> None:
     remove(tx, tree, tree_id)
-    _remember(tx, tree_id, "purged", now)
+    _record(tx, tree_id, "purged", now)
 
 
-def _remember(tx: Tx, tree_id: bytes, step: str, now: int) -> None:
+def _record(tx: Tx, tree_id: bytes, step: str, now: int) -> None:
     record(tx, tree_id, step, now)
-    log.info("tree %s: %s", ids.text(tree_id), step)
+    tx.messages.append(f"tree {ids.text(tree_id)}: {step}")

@@ -1,7 +1,7 @@
-"""Arbor: trees and their nodes. Functions that run inside a transaction, so that others compose.
+"""Arbor: trees and their nodes. The functions run inside a transaction, so they compose.
 
-A node is text or a handle and never changes. How nodes lie in the table is told in tables.py;
-reading long stretches of them is walk.py's business, who holds a tree is references.py's.
+A node is text or a handle and never changes. `tables.py` explains how nodes are stored, `walk.py`
+reads many of them, and `references.py` keeps trees alive.
 """
 
 import json
@@ -14,18 +14,18 @@ from hubd.storage import ids
 from hubd.storage.database import Database, Tx
 from hubd.wire.handle import WireHandle
 
-# What a chat's events are kept in, apart from the conversation itself.
+# The lane of the conversation, and the lane of the events of its chats.
 MAIN: Final = 0
 EVENTS: Final = 1
 LANES: Final = ("main", "events")
 
-# A subtree larger than this is not removed in one transaction: everybody else would wait for it.
+# The largest subtree that one transaction deletes. Other writers wait for it.
 MAX_DELETED: Final = 20_000
 
-# How many ids an ambiguous one is said to mean.
+# The number of ids that an error for an ambiguous one lists.
 MAX_CANDIDATES: Final = 20
 
-# What to wait for to hear that there are other trees, or that one is in another state.
+# The topic of changes to the list of trees and to their states.
 TREES: Final = ("trees",)
 
 _TREE: Final = """
@@ -34,13 +34,13 @@ _TREE: Final = """
         (SELECT json_group_object(owner, count) FROM arbor_owners WHERE tree = t.key)
     FROM arbor_trees AS t JOIN arbor_nodes AS r ON r.key = t.root
 """
-# One that is half imported is not there for anybody.
-_THERE: Final = "t.state <> 'importing'"
-TREE_BY_ID: Final = f"{_TREE} WHERE t.id BETWEEN ? AND ? AND {_THERE} LIMIT 2"
+# A tree is invisible while it is imported.
+_VISIBLE: Final = "t.state <> 'importing'"
+TREE_BY_ID: Final = f"{_TREE} WHERE t.id BETWEEN ? AND ? AND {_VISIBLE} LIMIT 2"
 TREES_AFTER: Final = f"{_TREE} WHERE t.key > ? AND t.state = ? ORDER BY t.key LIMIT ?"
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes"
 _PLACE_BY_ID: Final = f"{_PLACE} WHERE id = ?"
-# By the last four digits; the index on these has nodes of lane `main` only.
+# By the last four digits. Their index has nodes of lane `main` only.
 _PLACES_BY_ENDING: Final = (
     f"{_PLACE} WHERE tree = ? AND lane = {MAIN} AND substr(hex(id), 29) = ? ORDER BY key"
 )
@@ -69,7 +69,7 @@ _RECORD: Final = (
 
 
 class TreeRow(NamedTuple):
-    """A tree. `metadata` and `owners` are JSON text, as they are stored."""
+    """A tree. `metadata` and `owners` are JSON text."""
 
     key: int
     id: bytes
@@ -85,7 +85,7 @@ class TreeRow(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a node lies."""
+    """The position of a node in the table."""
 
     key: int
     id: bytes
@@ -96,7 +96,7 @@ class Place(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a node holds: text, or the origin and the meta values of a handle."""
+    """The content of a node: text, or the origin and the meta values of a handle."""
 
     text: str | None
     origin: int | None = None
@@ -114,51 +114,50 @@ def create(
     created_at: int | None = None,
     state: str = "active",
 ) -> TreeRow:
-    """Make a tree: one empty root, one reference held by its owner.
+    """Create a tree with an empty root and one reference of its owner.
 
-    With `state="importing"` nobody else sees it until `reveal`.
+    With `state="importing"` the tree is invisible until `reveal`.
 
     Raises:
-        Conflict: A tree or a node of that id exists.
+        Conflict: A tree or a node with that id exists.
     """
     tree_id, root_id = tree_id or ids.uuid4(), root_id or ids.uuid7()
-    born = now if created_at is None else created_at
+    created = now if created_at is None else created_at
     [root] = tx.raw.execute(_NEXT_KEY).fetchone()
     try:
         tree = tx.raw.execute(
             "INSERT INTO arbor_trees (id, owner, metadata, state, state_since, root, created_at) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (tree_id, owner, metadata, state, now, root, born),
+            (tree_id, owner, metadata, state, now, root, created),
         ).lastrowid
         assert tree is not None
         tx.raw.execute(
             _BRANCH,
-            (root, root_id, tree, root, 0, MAIN, None, "", None, None, None, None, born),
+            (root, root_id, tree, root, 0, MAIN, None, "", None, None, None, None, created),
         )
     except sqlite3.IntegrityError:
         raise Conflict(
             f"tree {ids.text(tree_id)}, or a node of it, exists already",
-            suggestion="Import a copy with ids of its own; a tree that was just deleted may take "
-            "a moment to be gone",
+            suggestion="Import a copy with new ids; after a deletion, wait a moment",
         ) from None
     tx.raw.execute("INSERT INTO arbor_owners (tree, owner, count) VALUES (?, ?, 1)", (tree, owner))
     if state != "importing":
         record(tx, tree_id, "created", now, owner, 1)
         tx.topics.append(TREES)
     owners = json.dumps({owner: 1}, ensure_ascii=False, separators=(",", ":"))
-    return TreeRow(tree, tree_id, owner, metadata, state, now, born, root, root_id, 1, owners)
+    return TreeRow(tree, tree_id, owner, metadata, state, now, created, root, root_id, 1, owners)
 
 
 def reveal(tx: Tx, tree: TreeRow) -> None:
-    """Show everybody a tree that was imported."""
+    """Make an imported tree visible."""
     tx.raw.execute("UPDATE arbor_trees SET state = 'active' WHERE key = ?", (tree.key,))
-    # Not before: what was never whole has no history.
+    # The history of a tree starts when it is complete.
     record(tx, tree.id, "imported", tree.state_since, tree.owner, 1)
     tx.topics.append(TREES)
 
 
 def give_up(tx: Tx, tree: TreeRow | None = None) -> None:
-    """Remove a tree that was not imported to its end, or all of them."""
+    """Remove a tree with an incomplete import, or all such trees."""
     rows = tx.raw.execute(
         "SELECT key, id FROM arbor_trees WHERE state = 'importing' AND key = ifnull(?, key)",
         (tree.key if tree else None,),
@@ -168,64 +167,64 @@ def give_up(tx: Tx, tree: TreeRow | None = None) -> None:
 
 
 def remove(tx: Tx, key: int, tree_id: bytes) -> None:
-    """Remove a tree with all that refers to it, and leave its nodes to be purged."""
+    """Remove a tree and all rows that refer to it. `purge` removes its nodes later."""
     tx.raw.execute("INSERT INTO arbor_purges (tree, tree_id) VALUES (?, ?)", (key, tree_id))
     tx.raw.execute("DELETE FROM arbor_trees WHERE key = ?", (key,))
     tx.topics += (topic(key), TREES)
 
 
 def topic(tree: int) -> tuple[str, int]:
-    """What to wait for to hear that the nodes of a tree are others, or named otherwise."""
+    """Return the topic of changes to the nodes and labels of a tree."""
     return ("tree", tree)
 
 
 def find(tx: Tx, written: str) -> TreeRow:
-    """A tree by its id, or by a beginning of it that no other id has.
+    """Return the tree with this id, or with these first digits of an id.
 
     Raises:
-        InvalidParams, NotFound, Ambiguous: It names no tree, or several.
+        InvalidParams, NotFound, Ambiguous: The text is not an id, or no tree or several match.
     """
     return _only(tx.raw.execute(TREE_BY_ID, _span(written)).fetchall(), written)
 
 
 async def look_up(db: Database, written: str) -> TreeRow:
-    """As `find`, outside a transaction."""
+    """Return the same as `find`, outside a transaction."""
     return _only(await db.fetch_rows(TREE_BY_ID, *_span(written)), written)
 
 
 def writable(tx: Tx, written: str) -> TreeRow:
-    """As `find`, for whoever is going to change the tree.
+    """Return the same as `find`, for a change of the tree.
 
     Raises:
-        Conflict: It is archived.
+        Conflict: The tree is archived.
     """
     tree = find(tx, written)
     if tree.state == "archived":
         raise Conflict(
             f"tree {ids.text(tree.id)} is archived and can only be read",
-            suggestion="Export it and import the copy: tree_export, tree_import with new ids",
+            suggestion="Export it, then import a copy with new ids",
         )
     return tree
 
 
 def place(tx: Tx, tree: TreeRow, node: bytes | str | None) -> Place:
-    """Find the place of a node of this tree; without a node, of its root.
+    """Return the place of a node of a tree; by default of its root.
 
     Args:
         tx: The running transaction.
         tree: The tree.
-        node: The id as it is stored, or as a client writes it: whole, or the end of it that only
-            one node of lane `main` has.
+        node: The id in bytes, or as text: whole, or its last digits if only one node of lane
+            `main` has them.
 
     Raises:
-        InvalidParams, NotFound, Ambiguous: It names no node of this tree, or several.
+        InvalidParams, NotFound, Ambiguous: The text is not an id, or no node or several match.
     """
     sql, params = _place_query(tree, node)
     return _in_tree(tx.raw.execute(sql, params).fetchall(), tree, node)
 
 
 async def look_up_place(db: Database, tree: TreeRow, node: bytes | str | None) -> Place:
-    """As `place`, outside a transaction."""
+    """Return the same as `place`, outside a transaction."""
     sql, params = _place_query(tree, node)
     return _in_tree(await db.fetch_rows(sql, *params), tree, node)
 
@@ -246,18 +245,18 @@ def append(
 
     Args:
         tx: The running transaction.
-        parent: Whose child it becomes; children are in the order in which they were added.
-        content: What it holds.
-        now: When, in seconds.
-        lane: The conversation itself, or what accompanies it.
-        label: A name for people.
+        parent: The parent. Its children are in order of creation.
+        content: The content of the node.
+        now: The time in seconds.
+        lane: The lane of the conversation, or of its events.
+        label: A short name.
         metadata: JSON text.
-        node_id: Its id, where it has one already.
-        side: Nothing long will follow below it, so it does not continue its parent's segment
-            and leaves that to a later child.
+        node_id: The id of the node; by default a new one.
+        side: Whether few nodes will follow below it. It then leaves its parent's segment to a
+            later child.
 
     Raises:
-        Conflict: A node of that id exists.
+        Conflict: A node with that id exists.
     """
     node_id = node_id or ids.uuid7()
     _, _, tree, segment, depth, parent_lane = parent
@@ -271,7 +270,7 @@ def append(
             if cursor.rowcount:
                 assert cursor.lastrowid is not None
                 return Place(cursor.lastrowid, node_id, tree, segment, depth, lane)
-        # The place is taken, or not for this node: it begins a segment of its own.
+        # The place in the segment is taken or reserved, so the node starts a new segment.
         [key] = tx.raw.execute(_NEXT_KEY).fetchone()
         tx.raw.execute(
             _BRANCH,
@@ -283,62 +282,63 @@ def append(
 
 
 def text(content: str) -> Content:
-    """A node of text."""
+    """Return the content of a text node."""
     return Content(content)
 
 
 def external(tx: Tx, handle: WireHandle) -> Content:
-    """A node that points at what another plugin owns."""
+    """Return the content of a node that refers to an object of a plugin."""
     return Content(None, origin(tx, handle), handle.meta_text)
 
 
 def origin(tx: Tx, handle: WireHandle) -> int:
-    """The number that stands for a handle's plugin, version and method in the table."""
+    """Return the key of the plugin, version and method of a handle; add it if necessary."""
     name = (handle.plugin, handle.version, handle.method)
-    found = tx.raw.execute(_FIND_ORIGIN, name).fetchone()
-    if found is not None:
-        return int(found[0])
-    made = tx.raw.execute(_ADD_ORIGIN, (handle.plugin_id.bytes, *name)).lastrowid
-    assert made is not None
-    return made
+    row = tx.raw.execute(_FIND_ORIGIN, name).fetchone()
+    if row is not None:
+        return int(row[0])
+    key = tx.raw.execute(_ADD_ORIGIN, (handle.plugin_id.bytes, *name)).lastrowid
+    assert key is not None
+    return key
 
 
 def set_label(tx: Tx, node: Place, label: str | None) -> None:
-    """Name a node, or take its name away."""
+    """Set or remove the label of a node."""
     tx.raw.execute("UPDATE arbor_nodes SET label = ? WHERE key = ?", (label, node.key))
     tx.topics.append(topic(node.tree))
 
 
 def set_metadata(tx: Tx, tree: TreeRow, metadata: str | None) -> None:
-    """Replace what is known about a tree."""
+    """Replace the metadata of a tree."""
     tx.raw.execute("UPDATE arbor_trees SET metadata = ? WHERE key = ?", (metadata, tree.key))
 
 
 def delete(tx: Tx, node: Place, *, recursive: bool) -> int:
-    """Remove a node and, if `recursive`, all below it; returns how many went.
+    """Remove a node and, if `recursive`, its subtree; return the number of removed nodes.
 
     Raises:
-        Conflict: It is the root, has children, is too large a subtree, or something outside
-            the tree still points at one of its nodes.
+        Conflict: The node is the root, has children, has too large a subtree, or a row outside
+            of the tree refers to one of the nodes.
     """
     if node.depth == 0:
-        raise Conflict("the root cannot be deleted", suggestion="Delete the tree: tree_delete")
+        raise Conflict("the root cannot be deleted", suggestion="Delete the whole tree")
     rest = _below(tx, node)
     if rest and not recursive:
         raise Conflict(
-            f"node {ids.text(node.id)} has children", suggestion="Give recursive to delete them too"
+            f"node {ids.text(node.id)} has children",
+            suggestion="Add --recursive to delete them too",
         )
-    # The latest first: nobody's parent goes before it does.
-    doomed = sorted((*rest, node.key), reverse=True)
+    # The newest first, so that no parent is deleted before its children.
+    deleted = sorted((*rest, node.key), reverse=True)
     try:
-        tx.raw.executemany("DELETE FROM arbor_nodes WHERE key = ?", ((key,) for key in doomed))
+        tx.raw.executemany("DELETE FROM arbor_nodes WHERE key = ?", ((key,) for key in deleted))
     except sqlite3.IntegrityError:
         raise Conflict(
-            "a conversation still stands on one of these nodes",
-            suggestion="Move or delete the session first",
+            "the head of a conversation is one of these nodes",
+            suggestion="Move or delete the session or cone first",
         ) from None
     tx.topics.append(topic(node.tree))
-    return len(doomed)
+    return len(deleted)
 
 
 def record(
@@ -349,28 +349,28 @@ def record(
     owner: str | None = None,
     count: int | None = None,
 ) -> None:
-    """Remember a step in the life of a tree, for as long as the hub exists."""
+    """Add a step to the history of a tree, which is kept forever."""
     tx.raw.execute(_RECORD, (tree_id, step, owner, count, now))
 
 
 def _below(tx: Tx, node: Place) -> list[int]:
-    """The keys of all nodes below a node, in every lane."""
-    found: list[int] = []
-    # Stretches still to be looked at: a segment, from a depth on.
+    """Return the keys of all nodes below a node, in every lane."""
+    below: list[int] = []
+    # Stretches that are still to read: a segment, from a depth on.
     stretches = [(node.segment, node.depth + 1)]
     stretches += tx.raw.execute(_BRANCHES, (node.key,)).fetchall()
     while stretches:
         stretch = stretches.pop()
         keys = [key for (key,) in tx.raw.execute(_STRETCH, (*stretch, MAX_DELETED + 1))]
-        found += keys
-        if len(found) > MAX_DELETED:
+        below += keys
+        if len(below) > MAX_DELETED:
             raise Conflict(
-                f"more than {MAX_DELETED} nodes lie below node {ids.text(node.id)}",
+                f"node {ids.text(node.id)} has more than {MAX_DELETED} nodes below it",
                 suggestion="Delete it in parts, or the whole tree",
             )
         for key in keys:
             stretches += tx.raw.execute(_BRANCHES, (key,)).fetchall()
-    return found
+    return below
 
 
 _BRANCHES: Final = "SELECT segment, depth FROM arbor_nodes WHERE parent = ?"
@@ -378,33 +378,37 @@ _STRETCH: Final = "SELECT key FROM arbor_nodes WHERE segment = ? AND depth >= ? 
 
 
 def _span(written: str) -> tuple[bytes, bytes]:
-    found = ids.span(written)
-    if found is None:
+    span = ids.span(written)
+    if span is None:
         raise InvalidParams(
             f"'{written[:80]}' is not the id of a tree",
-            suggestion=f"Give a UUID, or its first {ids.MIN_PREFIX} hex digits or more",
+            suggestion=f"Give a UUID, or at least its first {ids.MIN_PREFIX} hex digits",
         )
-    return found
+    return span
 
 
 def _only(rows: Sequence[tuple[Any, ...]], written: str) -> TreeRow:
     if not rows:
-        raise NotFound(f"no tree {written}", suggestion="tree_list shows the trees there are")
+        raise NotFound(
+            f"no tree {written}", suggestion="List the trees with `synapse arbor tree_list`"
+        )
     if len(rows) > 1:
-        known = [ids.text(row[1]) for row in rows]
-        raise Ambiguous(f"more than one tree begins with {written}", available=known)
+        raise Ambiguous(
+            f"more than one tree has an id that starts with {written}",
+            available=[ids.text(row[1]) for row in rows],
+        )
     return TreeRow._make(rows[0])
 
 
 def _place_query(tree: TreeRow, node: bytes | str | None) -> tuple[str, tuple[Any, ...]]:
-    """The statement that reads the places a node may have."""
+    """Return the statement that reads the possible places of a node."""
     if not isinstance(node, str):
         return _PLACE_BY_ID, (node or tree.root_id,)
     digits = ids.ending(node)
     if digits is None:
         raise InvalidParams(
             f"'{node[:80]}' is not the id of a node",
-            suggestion=f"Give a UUID, or its last {ids.MIN_ENDING} hex digits or more",
+            suggestion=f"Give a UUID, or at least its last {ids.MIN_ENDING} hex digits",
         )
     if len(digits) == 32:
         return _PLACE_BY_ID, (bytes.fromhex(digits),)
@@ -412,7 +416,7 @@ def _place_query(tree: TreeRow, node: bytes | str | None) -> tuple[str, tuple[An
 
 
 def _in_tree(rows: Sequence[tuple[Any, ...]], tree: TreeRow, node: bytes | str | None) -> Place:
-    """The one place among these that is meant."""
+    """Return the only place that matches."""
     written = node if isinstance(node, str) else ids.text(node or tree.root_id)
     digits = ids.ending(written) or ""
     places = [
@@ -421,7 +425,7 @@ def _in_tree(rows: Sequence[tuple[Any, ...]], tree: TreeRow, node: bytes | str |
     if not places:
         raise NotFound(
             f"no node {written} in tree {ids.text(tree.id)}",
-            suggestion="Is it another tree's node?",
+            suggestion="Check the tree: the node may be in another one",
         )
     if len(places) > 1:
         raise Ambiguous(

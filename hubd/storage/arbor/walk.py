@@ -1,6 +1,6 @@
-"""Arbor: reading nodes, always in pages, so that nothing is held while a client takes its time.
+"""Arbor: read nodes in pages, so that a slow client does not hold a read open.
 
-Nodes never change, so pages fit together whatever is added meanwhile.
+Nodes never change, so pages stay consistent while nodes are added.
 """
 
 import json
@@ -13,7 +13,7 @@ from hubd.storage import ids
 from hubd.storage.arbor.tree import MAIN, TREES_AFTER, Place, TreeRow
 from hubd.storage.database import Database
 
-# Nodes in one page; and the text in it, after which a page ends early.
+# The most nodes in a page, and the most characters of text after which it ends early.
 PAGE_NODES: Final = 500
 PAGE_TEXT: Final = 512 * 1024
 
@@ -30,7 +30,7 @@ _ORIGIN: Final = "LEFT JOIN arbor_origins AS o ON o.key = n.origin"
 
 
 class Node(NamedTuple):
-    """A node as it is read. `metadata` is JSON text; either `text` or `handle` is there."""
+    """A node. `metadata` is JSON text. Either `text` or `handle` is set."""
 
     parent: bytes | None
     key: int
@@ -54,15 +54,15 @@ class Stretch(NamedTuple):
     lane: int
 
     def contains(self, node: Node) -> bool:
-        """Whether a node lies on it."""
+        """Return whether the stretch contains a node."""
         return node.segment == self.segment and self.first <= node.depth <= self.last
 
 
 async def node(db: Database, place: Place) -> Node:
-    """One node.
+    """Return one node.
 
     Raises:
-        NotFound: It was deleted since its place was looked up.
+        NotFound: It was deleted after its place was looked up.
     """
     rows = await db.fetch_rows(
         f"SELECT {_NODE} FROM arbor_nodes AS n {_ORIGIN} WHERE n.key = ?", place.key
@@ -73,13 +73,13 @@ async def node(db: Database, place: Place) -> Node:
 
 
 async def parent(db: Database, place: Place) -> Place | None:
-    """Where the parent of a node lies; the root has none."""
+    """Return the place of the parent of a node; None for the root."""
     rows = await db.fetch_rows(_PARENT, place.segment, place.depth - 1, place.key)
     return Place._make(rows[0]) if rows else None
 
 
 async def path(db: Database, place: Place) -> list[Stretch]:
-    """The way from the root to a node, as stretches."""
+    """Return the path from the root to a node, as stretches."""
     rows = await db.fetch_rows(_ANCESTRY, place.segment, place.depth, place.lane)
     stretches = []
     first = 0
@@ -90,7 +90,7 @@ async def path(db: Database, place: Place) -> list[Stretch]:
 
 
 def parting(one: Sequence[Stretch], other: Sequence[Stretch]) -> int:
-    """The depth of the last node that two paths from the same root have in common."""
+    """Return the depth of the last common node of two paths from the same root."""
     depth = 0
     for left, right in zip(one, other, strict=False):
         if left.segment != right.segment:
@@ -102,10 +102,10 @@ def parting(one: Sequence[Stretch], other: Sequence[Stretch]) -> int:
 
 
 async def id_at(db: Database, stretches: Iterable[Stretch], depth: int) -> bytes:
-    """The id of the node at a depth of a path.
+    """Return the id of the node at a depth of a path.
 
     Raises:
-        NotFound: It was deleted since the path was read.
+        NotFound: It was deleted after the path was read.
     """
     [stretch] = cut(stretches, depth, depth)
     rows = await db.fetch_rows(
@@ -117,14 +117,14 @@ async def id_at(db: Database, stretches: Iterable[Stretch], depth: int) -> bytes
 
 
 def cut(stretches: Iterable[Stretch], first: int, last: int | None = None) -> list[Stretch]:
-    """The part of a path between two depths, both included."""
-    found = []
+    """Return the part of a path between two depths, both included."""
+    parts = []
     for stretch in stretches:
         begin = max(stretch.first, first)
         end = stretch.last if last is None else min(stretch.last, last)
         if begin <= end:
-            found.append(stretch._replace(first=begin, last=end))
-    return found
+            parts.append(stretch._replace(first=begin, last=end))
+    return parts
 
 
 async def nodes(
@@ -135,9 +135,9 @@ async def nodes(
     upwards: bool = False,
     page: int = PAGE_NODES,
 ) -> AsyncIterator[list[Node]]:
-    """The nodes of a path in pages, from the root down, or the other way round."""
+    """Yield the nodes of a path in pages, from the root down, or upwards."""
     wanted = [stretch for stretch in stretches if stretch.lane in lanes]
-    # A node's parent is the one before it on the path, also in the page before.
+    # The parent of a node is the one before it on the path, or the last one of the previous page.
     for part in _paged(wanted, page, upwards=upwards):
         rows: list[tuple[Any, ...]]
         if len(part) == 1:
@@ -155,7 +155,7 @@ async def nodes(
 async def children(
     db: Database, place: Place, lanes: frozenset[int], after: int = 0, limit: int = PAGE_NODES
 ) -> list[Node]:
-    """A page of the children of a node in the order in which they came."""
+    """Return a page of the children of a node, in order of creation."""
     listed = json.dumps(sorted(lanes))
     rows = await db.fetch_rows(_BRANCHES, place.key, after, listed, limit)
     rows += [
@@ -176,7 +176,7 @@ async def whole(
     depth: int | None = None,
     page: int = PAGE_NODES,
 ) -> AsyncIterator[list[Node]]:
-    """All nodes of a tree in pages, in order of creation: every parent before its children.
+    """Yield all nodes of a tree in pages, in order of creation: parents before their children.
 
     A page of lane `main` costs the same at any size of the tree. With other lanes, the keys of
     all nodes are sorted first, because event nodes have no index in this order.
@@ -184,9 +184,9 @@ async def whole(
     Args:
         db: The database.
         tree: The tree.
-        lanes: The lanes to show.
+        lanes: The lanes to read.
         after: Continue after this node, the last one of an earlier page.
-        depth: Leave out the nodes that are deeper.
+        depth: The depth of the deepest nodes to return.
         page: The maximum number of nodes in a page.
     """
     # SQLite's integers end at 2**63.
@@ -204,9 +204,9 @@ async def whole(
 
 
 async def in_order(db: Database, tree: TreeRow) -> AsyncIterator[Node]:
-    """All nodes of a tree, in every lane, in the order in which they were made.
+    """Yield all nodes of a tree, in every lane, in order of creation.
 
-    They are sorted first, so the first one takes as long as all.
+    All of them are sorted before the first one is returned.
     """
     async for row in db.iterate(_IN_ORDER, tree.key):
         yield Node._make(row.values())
@@ -215,7 +215,7 @@ async def in_order(db: Database, tree: TreeRow) -> AsyncIterator[Node]:
 async def leaves(
     db: Database, tree: TreeRow, lanes: frozenset[int], page: int = PAGE_NODES
 ) -> AsyncIterator[list[bytes]]:
-    """The ids of the nodes without children in these lanes, in pages."""
+    """Yield the ids of the nodes without children in these lanes, in pages."""
     listed = json.dumps(sorted(lanes))
     after = 0
     while rows := await db.fetch_rows(_LEAVES, tree.key, after, listed, page):
@@ -224,7 +224,7 @@ async def leaves(
 
 
 async def count(db: Database, tree: TreeRow, lanes: frozenset[int]) -> int:
-    """The number of nodes that a tree has in these lanes."""
+    """Return the number of nodes of a tree in these lanes."""
     [(number,)] = await db.fetch_rows(_COUNT, tree.key, json.dumps(sorted(lanes)))
     return int(number)
 
@@ -232,7 +232,7 @@ async def count(db: Database, tree: TreeRow, lanes: frozenset[int]) -> int:
 async def page_of_trees(
     db: Database, state: str, after: int, limit: int = PAGE_NODES
 ) -> list[TreeRow]:
-    """Trees in one state, in the order in which they were made."""
+    """Return trees in one state, in order of creation."""
     return [TreeRow._make(row) for row in await db.fetch_rows(TREES_AFTER, after, state, limit)]
 
 
@@ -292,7 +292,7 @@ _BRANCHES: Final = f"""
     WHERE n.parent = ? AND n.key > ? AND n.lane IN (SELECT value FROM json_each(?))
     ORDER BY n.key LIMIT ?
 """
-# Every segment with its last node, and whether that has no child in these lanes.
+# Every segment with its last node, and whether that node is without children in these lanes.
 _LEAVES: Final = """
     SELECT s.key, t.id, NOT EXISTS (
             SELECT 1 FROM arbor_nodes AS c WHERE c.parent = t.key
@@ -320,7 +320,7 @@ _PARENT_IDS: Final = """
 async def _pages_of_main(
     db: Database, tree: TreeRow, key: int, deepest: int, page: int
 ) -> AsyncGenerator[Rows, None]:
-    """The nodes of lane `main` after a key, in order of creation."""
+    """Yield the nodes of lane `main` after a key, in order of creation."""
     while rows := await db.fetch_rows(_MAIN_AFTER, tree.key, key, deepest, page):
         yield rows
         if len(rows) < page:
@@ -331,7 +331,7 @@ async def _pages_of_main(
 async def _pages_of_lanes(
     db: Database, tree: TreeRow, lanes: frozenset[int], key: int, deepest: int, page: int
 ) -> AsyncGenerator[Rows, None]:
-    """The nodes of any lanes after a key, in order of creation."""
+    """Yield the nodes of any lanes after a key, in order of creation."""
     keys: list[int] = []
     in_order = db.iterate(_KEYS_AFTER, tree.key, json.dumps(sorted(lanes)), key, deepest)
     async with aclosing(in_order):
@@ -345,9 +345,9 @@ async def _pages_of_lanes(
 
 
 async def _linked(db: Database, rows: Rows, *, on_a_path: bool = False) -> list[Node]:
-    """Rows in the order of a path, or of creation, with the ids of their parents.
+    """Return rows in the order of a path, or of creation, with the ids of their parents.
 
-    Mostly the parent is one of the rows; the others are looked up.
+    Most parents are among the rows; the others are looked up.
     """
     parents: dict[int, bytes] = {}
     unknown = []
@@ -369,7 +369,7 @@ async def _linked(db: Database, rows: Rows, *, on_a_path: bool = False) -> list[
 
 
 def _paged(stretches: list[Stretch], page: int, *, upwards: bool) -> Iterator[list[Stretch]]:
-    """Stretches in groups of at most `page` nodes; the long ones are divided."""
+    """Yield stretches in groups of at most `page` nodes; long ones are divided."""
     group: list[Stretch] = []
     room = page
     for whole_stretch in reversed(stretches) if upwards else stretches:
@@ -394,7 +394,7 @@ def _paged(stretches: list[Stretch], page: int, *, upwards: bool) -> Iterator[li
 
 
 def _by_size(page: list[Node]) -> Iterator[list[Node]]:
-    """The same nodes in pages that are no larger messages than they need to be."""
+    """Yield the same nodes in pages with a bounded amount of text."""
     start = size = 0
     for number, entry in enumerate(page):
         size += len(entry.text or "")

@@ -1,4 +1,4 @@
-"""Cursors as a client writes them: the node of an event, by its id or by the end of it."""
+"""Cursors: the node of an event, by its id or by the last digits of it."""
 
 from typing import Final
 
@@ -10,29 +10,29 @@ from hubd.storage.streams.streams import StreamRow, expired
 
 
 async def node_id(db: Database, stream: StreamRow, written: str) -> bytes:
-    """Return the id of the node that a cursor means.
+    """Return the id of the node of a cursor.
 
     Args:
         db: The database.
-        stream: The stream that is read.
-        written: A whole id, which need not be one of this stream; or the last digits of an id
-            that only one event of the stream has.
+        stream: The stream.
+        written: A whole id, not necessarily of this stream; or last digits that only one event of
+            the stream has.
 
     Raises:
-        InvalidParams, NotFound, Ambiguous: It is not an id, or means no event, or several.
-        CursorExpired: It means no event, and events of the stream were removed.
+        InvalidParams, NotFound, Ambiguous: The text is not an id, or no event or several match.
+        CursorExpired: No event matches, and events of the stream were removed.
     """
     digits = ids.ending(written)
     if digits is None:
         raise InvalidParams(
             f"'{written[:80]}' is not the id of a node",
-            suggestion=f"Give a UUID, or its last {ids.MIN_ENDING} hex digits or more",
+            suggestion=f"Give a UUID, or at least its last {ids.MIN_ENDING} hex digits",
         )
     if len(digits) == 32:
         return bytes.fromhex(digits)
-    # Events have no index of these digits, because every event of every chat would pay for it.
+    # These digits have no index, because it would slow down the write of every event.
     rows = await db.fetch_rows(_ENDING, stream.key, digits[-ids.MIN_ENDING :].upper())
-    matches: list[bytes] = [found for (found,) in rows if found.hex().endswith(digits)]
+    matches: list[bytes] = [event_id for (event_id,) in rows if event_id.hex().endswith(digits)]
     if len(matches) > 1:
         raise Ambiguous(
             f"{len(matches)} events of stream {ids.text(stream.id)} end with {written}",

@@ -1,7 +1,7 @@
-"""Durable event streams: the log of one chat, and where its readers stand.
+"""Durable event streams: the log of a chat.
 
-An event is a row, a node in lane `events`, and the moved head of its stream, in one
-transaction. Functions that take `tx` compose with what else a plugin writes in it.
+An event is a row, a node in lane `events`, and the moved head of its stream, in one transaction.
+Functions with `tx` compose with other writes of a plugin.
 """
 
 from collections.abc import Sequence
@@ -15,18 +15,15 @@ from hubd.storage.database import Database, Tx
 Status = Literal[
     "queued", "running", "awaiting_permission", "complete", "failed", "cancelled", "interrupted"
 ]
-# In these a chat is under way, or will be.
+# The statuses of a chat that runs or waits.
 OPEN: Final = frozenset(("queued", "running", "awaiting_permission"))
 
-# The reader of a poll that names none.
-DEFAULT_CONSUMER: Final = "default"
-
-# Events of old streams that go in one transaction.
+# Events of an old stream that one transaction removes.
 EVENTS_AT_ONCE: Final = 1000
 
 
 class StreamRow(NamedTuple):
-    """A stream. `head` is the id of the node of its newest event, `root` of its first."""
+    """A stream. `root` and `head` are the ids of the nodes of its first and its newest event."""
 
     key: int
     id: bytes
@@ -45,7 +42,7 @@ class StreamRow(NamedTuple):
 
     @property
     def topic(self) -> tuple[str, int]:
-        """What to wait for to hear of new events and of the end."""
+        """The topic of new events and of the end of the chat."""
         return topic(self.key)
 
 
@@ -60,40 +57,32 @@ class EventRow(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Some events, and the seq of the one after them."""
+    """Some events, and the sequence number after them."""
 
     events: Sequence[EventRow]
     next_seq: int
 
 
-class Consumer(NamedTuple):
-    """A named position: the next seq that its owner wants."""
-
-    name: str
-    position: int
-    updated_at: int
-
-
 def topic(stream: int) -> tuple[str, int]:
-    """As `StreamRow.topic`, where only the key is known."""
+    """Return the topic of a stream by its key."""
     return ("stream", stream)
 
 
 def create(
     tx: Tx, session_id: bytes, tree: int, now: int, *, stream_id: bytes | None = None
 ) -> StreamRow:
-    """Begin the log of a chat that is still to start."""
-    made = tx.raw.execute(
+    """Create the stream of a chat that has not started."""
+    key = tx.raw.execute(
         "INSERT INTO chat_streams (id, session_id, tree, status, created_at) "
         "VALUES (?, ?, ?, 'queued', ?)",
         (stream_id or ids.uuid4(), session_id, tree, now),
     ).lastrowid
-    assert made is not None
-    return by_key(tx, made)
+    assert key is not None
+    return by_key(tx, key)
 
 
 def start(tx: Tx, stream: int, anchor: Place, now: int) -> None:
-    """The chat runs; its events hang below `anchor`, the user's message."""
+    """Start a stream. Its events become nodes below `anchor`, the user's message."""
     tx.raw.execute(
         "UPDATE chat_streams SET status = 'running', started_at = ?, anchor = ?, depth = ? "
         "WHERE key = ?",
@@ -115,13 +104,13 @@ def push(
 
     Args:
         tx: The running transaction.
-        stream: The key of a stream that was started.
+        stream: The key of a started stream.
         origin: The origin of the handles of its events (`tree.origin`).
-        event_type: What it is.
-        data: All of it, as JSON.
-        now: When, in seconds.
-        after: Where the newest event lies and its seq, if the caller thinks so: a look that is
-            not needed. It may be wrong.
+        event_type: The type of the event.
+        data: The event as JSON text.
+        now: The time in seconds.
+        after: The caller's guess of the place and sequence number of the newest event. A right
+            guess saves a read.
     """
     execute = tx.raw.execute
     node_id = ids.uuid7()
@@ -136,10 +125,10 @@ def push(
     else:
         tree, anchor, segment, depth, seq = execute(_HEAD, (stream,)).fetchone()
         depth += 1
-        # Two statements: UPDATE … RETURNING would take three times as long as both.
+        # Two statements, because UPDATE … RETURNING takes three times as long as both.
         execute(_MOVE, (depth, seq + 1, stream))
         if segment is None:
-            # The first event begins a segment, a child of the user's message.
+            # The first event starts a segment below the user's message.
             [segment] = execute("SELECT coalesce(max(key), 0) + 1 FROM arbor_nodes").fetchone()
             execute("UPDATE chat_streams SET segment = ? WHERE key = ?", (segment, stream))
             first = (segment, node_id, tree, segment, depth, EVENTS, anchor, origin, meta, now)
@@ -155,7 +144,7 @@ def push(
 
 
 def set_status(tx: Tx, stream: int, status: Status, now: int, error: str | None = None) -> None:
-    """The chat waits, goes on, or has ended."""
+    """Set the status of a chat; a final status ends its stream."""
     ended = None if status in OPEN else now
     tx.raw.execute(
         "UPDATE chat_streams SET status = ?, ended_at = ?, error = ? WHERE key = ?",
@@ -165,16 +154,16 @@ def set_status(tx: Tx, stream: int, status: Status, now: int, error: str | None 
 
 
 def interrupt_all(tx: Tx, now: int) -> list[StreamRow]:
-    """Whatever ran when the hub died does not run any more; those streams, before the change."""
+    """Interrupt the chats that ran when the hub died; return their streams as they were."""
     sql = f"{_STREAM} WHERE s.ended_at IS NULL AND s.status IN ('running', 'awaiting_permission')"
-    found = [StreamRow._make(row) for row in tx.raw.execute(sql).fetchall()]
-    for stream in found:
+    running = [StreamRow._make(row) for row in tx.raw.execute(sql).fetchall()]
+    for stream in running:
         set_status(tx, stream.key, "interrupted", now, "the hub ended while the chat was running")
-    return found
+    return running
 
 
 def is_busy(tx: Tx, session_id: bytes) -> bool:
-    """Whether a chat of a session is under way, or waits."""
+    """Return whether a chat of a session runs or waits."""
     sql = (
         "SELECT 1 FROM chat_streams WHERE session_id = ? AND ended_at IS NULL "
         "AND status IN ('queued', 'running', 'awaiting_permission')"
@@ -183,19 +172,19 @@ def is_busy(tx: Tx, session_id: bytes) -> bool:
 
 
 def by_key(tx: Tx, key: int) -> StreamRow:
-    """A stream that is known to be there."""
+    """Return a stream that exists."""
     return StreamRow._make(tx.raw.execute(f"{_STREAM} WHERE s.key = ?", (key,)).fetchone())
 
 
 async def reread(db: Database, key: int) -> StreamRow:
-    """As `by_key`, outside a transaction.
+    """Return the same as `by_key`, outside a transaction.
 
     Raises:
-        NotFound: It went meanwhile.
+        NotFound: The stream was deleted.
     """
     rows = await db.fetch_rows(f"{_STREAM} WHERE s.key = ?", key)
     if not rows:
-        raise NotFound("the stream is gone")
+        raise NotFound("the stream was deleted")
     return StreamRow._make(rows[0])
 
 
@@ -203,7 +192,7 @@ async def look_up(db: Database, written: str) -> StreamRow:
     """A stream by its id, or by a beginning of it that no other has.
 
     Raises:
-        InvalidParams, NotFound, Ambiguous: It names none, or several.
+        InvalidParams, NotFound, Ambiguous: The text is not an id, or no stream or several match.
     """
     span = ids.span(written)
     if span is None:
@@ -213,7 +202,7 @@ async def look_up(db: Database, written: str) -> StreamRow:
         raise NotFound(f"no stream {written}")
     if len(rows) > 1:
         raise Ambiguous(
-            f"more than one stream begins with {written}",
+            f"more than one stream has an id that starts with {written}",
             suggestion="Give more digits",
             available=[ids.text(row[1]) for row in rows],
         )
@@ -221,7 +210,7 @@ async def look_up(db: Database, written: str) -> StreamRow:
 
 
 async def newest(db: Database, session_id: bytes) -> StreamRow | None:
-    """The newest stream of a session."""
+    """Return the newest stream of a session, or None."""
     sql = f"{_STREAM} WHERE s.session_id = ? ORDER BY s.key DESC LIMIT 1"
     rows = await db.fetch_rows(sql, session_id)
     return StreamRow._make(rows[0]) if rows else None
@@ -234,7 +223,7 @@ async def page(
     limit: int = 500,
     status: Status | None = None,
 ) -> list[StreamRow]:
-    """Streams of a session or of all, of one status or of all, the newest first."""
+    """Return streams, the newest first; optionally of one session and one status."""
     sql = (
         f"{_STREAM} WHERE s.key < ?1 AND (?2 IS NULL OR s.session_id = ?2) "
         "AND (?3 IS NULL OR s.status = ?3) ORDER BY s.key DESC LIMIT ?4"
@@ -245,24 +234,24 @@ async def page(
 
 
 async def events(db: Database, stream: int, from_seq: int, limit: int) -> list[EventRow]:
-    """Events from a seq on."""
+    """Return events from a sequence number on."""
     # SQLite's integers end at 2**63.
     rows = await db.fetch_rows(_EVENTS, stream, min(from_seq, 2**62), limit)
     return [EventRow._make(row) for row in rows]
 
 
 async def event(db: Database, event_id: bytes) -> EventRow | None:
-    """One event by its id."""
+    """Return an event by its id, or None."""
     rows = await db.fetch_rows(_ONE_EVENT, event_id)
     return EventRow._make(rows[0]) if rows else None
 
 
 async def seq_of(db: Database, stream: StreamRow, node_id: bytes) -> int:
-    """The seq of the event at a node.
+    """Return the sequence number of the event of a node.
 
     Raises:
-        CursorExpired: It was removed.
-        NotFound: It is no event of this stream.
+        CursorExpired: The event was removed.
+        NotFound: The node is not an event of this stream.
     """
     rows = await db.fetch_rows(
         "SELECT e.seq FROM arbor_nodes AS n JOIN chat_events AS e ON e.key = n.key "
@@ -274,69 +263,24 @@ async def seq_of(db: Database, stream: StreamRow, node_id: bytes) -> int:
         return int(rows[0][0])
     if stream.first_seq:
         raise expired(stream)
-    raise NotFound(f"node {ids.text(node_id)} is no event of stream {ids.text(stream.id)}")
+    raise NotFound(f"node {ids.text(node_id)} is not an event of stream {ids.text(stream.id)}")
 
 
 def expired(stream: StreamRow) -> CursorExpired:
-    """What a reader hears whose position was removed."""
+    """Return the error for a reader at a removed position."""
     return CursorExpired(
         f"the events before {stream.first_seq} of stream {ids.text(stream.id)} were removed",
-        suggestion=f"Read on from_seq {stream.first_seq}",
+        suggestion=f"Continue with from_seq {stream.first_seq}",
     )
 
 
-def position(tx: Tx, stream: int, consumer: str) -> int:
-    """Where a consumer stands; one that is new stands at the beginning."""
-    found = tx.raw.execute(
-        "SELECT position FROM chat_consumers WHERE stream = ? AND name = ?", (stream, consumer)
-    ).fetchone()
-    return int(found[0]) if found else 0
-
-
-def set_position(tx: Tx, stream: int, consumer: str, seq: int, now: int) -> None:
-    """Where a consumer stands from now on."""
-    tx.raw.execute(
-        "INSERT INTO chat_consumers (stream, name, position, updated_at) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (stream, name) DO UPDATE SET position = excluded.position, "
-        "updated_at = excluded.updated_at",
-        (stream, consumer, seq, now),
-    )
-
-
-def advance(tx: Tx, stream: int, consumer: str, seq: int, now: int) -> int:
-    """Move a consumer forward to `seq`, never back; returns its position."""
-    reached = max(position(tx, stream, consumer), seq)
-    set_position(tx, stream, consumer, reached, now)
-    return reached
-
-
-def page_of(found: Sequence[EventRow], start: int) -> Page:
-    """Events that were read from a seq on."""
-    return Page(found, found[-1].seq + 1 if found else start)
-
-
-def forget(tx: Tx, stream: int, consumer: str) -> bool:
-    """Delete a consumer; whether it was there."""
-    sql = "DELETE FROM chat_consumers WHERE stream = ? AND name = ?"
-    return tx.raw.execute(sql, (stream, consumer)).rowcount > 0
-
-
-async def consumers(db: Database, stream: int) -> list[Consumer]:
-    """All who read a stream under a name."""
-    sql = "SELECT name, position, updated_at FROM chat_consumers WHERE stream = ? ORDER BY name"
-    return [Consumer._make(row) for row in await db.fetch_rows(sql, stream)]
-
-
-async def position_of(db: Database, stream: int, consumer: str) -> int:
-    """As `position`, outside a transaction."""
-    rows = await db.fetch_rows(
-        "SELECT position FROM chat_consumers WHERE stream = ? AND name = ?", stream, consumer
-    )
-    return int(rows[0][0]) if rows else 0
+def page_of(rows: Sequence[EventRow], start: int) -> Page:
+    """Return the page of events that were read from a sequence number on."""
+    return Page(rows, rows[-1].seq + 1 if rows else start)
 
 
 async def node_of(db: Database, stream: int, seq: int) -> bytes | None:
-    """The node of the event with a seq; None if there is no such event, or it was removed."""
+    """Return the node of the event with a sequence number; None if the event does not exist."""
     rows = await db.fetch_rows(
         "SELECT n.id FROM chat_events AS e JOIN arbor_nodes AS n ON n.key = e.key "
         "WHERE e.stream = ? AND e.seq = ?",
@@ -347,11 +291,11 @@ async def node_of(db: Database, stream: int, seq: int) -> bytes | None:
 
 
 async def ended_before(db: Database, moment: int, after: int = 0) -> list[StreamRow]:
-    """Streams that ended before a moment and have events still, in the order of their keys.
+    """Return streams with events that ended before a time, in the order of their keys.
 
     Args:
         db: The database.
-        moment: In seconds.
+        moment: The time in seconds.
         after: Only streams with a larger key than this.
     """
     rows = await db.fetch_rows(_ENDED, moment, after)
@@ -359,19 +303,19 @@ async def ended_before(db: Database, moment: int, after: int = 0) -> list[Stream
 
 
 async def count(db: Database, stream: int) -> int:
-    """How many events a stream still has."""
-    [(found,)] = await db.fetch_rows("SELECT count(*) FROM chat_events WHERE stream = ?", stream)
-    return int(found)
+    """Return the number of stored events of a stream."""
+    [(number,)] = await db.fetch_rows("SELECT count(*) FROM chat_events WHERE stream = ?", stream)
+    return int(number)
 
 
 def remove_events(tx: Tx, stream: int) -> int:
-    """Remove some events of a stream that has ended; how many. None are left when it is 0.
+    """Remove some events of a stream that has ended; return their number, 0 if none remain.
 
-    The stream itself stays, so that positions in it are known to have expired. The newest go
-    first: the chain below the user's message is whole at every moment. A node that somebody has
-    built upon stays, and with it the chain that leads to it.
+    The stream stays, so that reading a removed position fails with `cursor_expired`. The newest
+    events are removed first, so that the chain below the user's message has no gap. A node with
+    children stays, and so do its ancestors.
     """
-    # Keys of nodes that are gone may come again: the segment must not outlive its first node.
+    # SQLite may reuse the keys of removed nodes, so the stream must forget its segment.
     tx.raw.execute(
         "UPDATE chat_streams SET first_seq = next_seq, segment = NULL WHERE key = ?", (stream,)
     )

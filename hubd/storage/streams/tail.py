@@ -1,7 +1,7 @@
-"""The end of a stream, read once for all who follow it.
+"""The newest events of a stream, read once for all followers.
 
-Who follows a stream is woken with all the others, and all of them want to know the same. What
-was read stays here until something is written.
+All followers of a stream wake together and need the same rows, so they share one read. The rows
+are kept until the next write.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from hubd.storage.streams.streams import EventRow, StreamRow
 
 T = TypeVar("T")
 
-# A page whose events are larger than this together is not kept while followers wait.
+# A page with more characters than this is not kept.
 MAX_KEPT_CHARACTERS: Final = 256 * 1024
 
 
 class Tail(Generic[T]):
-    """What the followers of one stream share. Made by `Tails`."""
+    """The rows that the followers of one stream share. `Tails` creates it."""
 
     def __init__(
         self, db: Database, stream: int, make: Callable[[EventRow], T], changed: asyncio.Event
@@ -29,46 +29,46 @@ class Tail(Generic[T]):
         self._db = db
         self._stream = stream
         self._make = make
-        # Set when the stream is written; cleared when what is kept here has been dropped.
+        # Set by each write to the stream; cleared when the kept rows are dropped.
         self._changed = changed
-        # How many times it was dropped: what was read before is not to be kept after.
+        # The number of drops. A read that started before the last drop is not kept.
         self._dropped = 0
         self._row: StreamRow | None = None
-        # The page that was read last, and the seq at which it begins.
+        # The newest page, and the sequence number of its first event.
         self._page: tuple[int, Sequence[T]] | None = None
 
     async def row(self) -> StreamRow:
-        """The stream as it is now.
+        """Return the current row of the stream.
 
         Raises:
-            NotFound: It went meanwhile.
+            NotFound: The stream was deleted.
         """
         self._drop_if_changed()
         if self._row is not None:
             return self._row
         dropped = self._dropped
-        found = await streams.reread(self._db, self._stream)
+        row = await streams.reread(self._db, self._stream)
         if dropped == self._dropped:
-            self._row = found
-        return found
+            self._row = row
+        return row
 
     async def page(self, seq: int, limit: int) -> Sequence[T]:
-        """Events from a seq on, made into what the followers want of them.
+        """Return events from a sequence number on, converted for the followers.
 
         Args:
-            seq: The first one.
-            limit: How many at most; the same for all.
+            seq: The sequence number of the first event.
+            limit: The maximum number of events, the same for all followers.
         """
         self._drop_if_changed()
         if self._page is not None and self._page[0] == seq:
             return self._page[1]
         dropped = self._dropped
         rows = await streams.events(self._db, self._stream, seq, limit)
-        found = [self._make(row) for row in rows]
-        small = sum(len(row.data) for row in rows) <= MAX_KEPT_CHARACTERS
-        if small and dropped == self._dropped:
-            self._page = (seq, found)
-        return found
+        events = [self._make(row) for row in rows]
+        is_small = sum(len(row.data) for row in rows) <= MAX_KEPT_CHARACTERS
+        if is_small and dropped == self._dropped:
+            self._page = (seq, events)
+        return events
 
     def _drop_if_changed(self) -> None:
         if self._changed.is_set():
@@ -78,20 +78,20 @@ class Tail(Generic[T]):
 
 
 class Tails(Generic[T]):
-    """The tails of all streams that are being followed.
+    """The tails of all streams with followers.
 
     Args:
-        make: What an event becomes, once for all followers; none of them may change it.
+        make: Converts an event, once for all followers. They must not change the result.
     """
 
     def __init__(self, make: Callable[[EventRow], T]) -> None:
         self._make = make
-        # By stream; an entry goes with its last follower.
+        # By stream. Each entry is removed with its last follower.
         self._followed: dict[int, _Followed[T]] = {}
 
     @contextmanager
     def of(self, db: Database, stream: StreamRow) -> Iterator[Tail[T]]:
-        """The tail of a stream, shared with all who follow it at the same time."""
+        """Yield the tail of a stream, which all its followers share."""
         entry = self._followed.get(stream.key)
         if entry is None:
             watch = ExitStack()
@@ -110,7 +110,7 @@ class Tails(Generic[T]):
 
 @dataclass
 class _Followed(Generic[T]):
-    """A tail, how many share it, and what ends when none does."""
+    """A tail, the number of its followers, and the subscription that ends with the last one."""
 
     tail: Tail[T]
     watch: ExitStack

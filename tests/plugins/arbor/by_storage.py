@@ -1,4 +1,4 @@
-"""Trees by the functions of hubd.storage, inside transactions of our own."""
+"""The System of trees on top of the functions of hubd.storage."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from hubd.plugins.arbor.encode import tree_json
-from hubd.plugins.arbor.exchange import Import, export, lines_of
+from hubd.plugins.arbor.import_export import Import, export, lines_of
 from hubd.storage import ids
 from hubd.storage.arbor import outline, references, tree, walk
 from hubd.storage.arbor.references import DAY, Periods
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Storage:
-    """The functions of hubd.storage, with pages of any size and a clock of its own."""
+    """The functions of hubd.storage, with a fixed page size and a manual clock."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
@@ -232,7 +232,7 @@ class Storage:
 
 
 def content_of(tx: Tx, content: Content) -> tree.Content:
-    """What a node is to hold, as storage takes it."""
+    """Return the content of a node as storage takes it."""
     if content.kind == "text":
         return tree.text(content.value)
     return tree.external(tx, grammar.parse(content.value))

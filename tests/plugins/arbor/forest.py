@@ -13,14 +13,14 @@ BOTH = MAIN | EVENTS
 
 
 class Content(NamedTuple):
-    """What a node holds: `text` or `external`, and the text or the handle."""
+    """The content of a node: `text` or `external`, and the text or the handle."""
 
     kind: str
     value: str
 
 
 class View(NamedTuple):
-    """A node as anybody sees it."""
+    """A node as clients see it."""
 
     id: str
     parent: str | None

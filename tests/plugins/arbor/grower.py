@@ -26,7 +26,7 @@ class Thing(Handle, method="thing", kind="document", summary="{text}"):
 
 
 class Told(Event):
-    """What a thing says."""
+    """The data of a thing."""
 
     text: str
 

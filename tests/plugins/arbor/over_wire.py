@@ -49,11 +49,11 @@ async def events(call: Caller, method: str, /, **params: Any) -> Items:
 
 
 class Wire:
-    """Arbor's methods. What they do not offer, the plugin Grower adds."""
+    """The System of trees on top of arbor's methods. The plugin Grower adds missing ones."""
 
     def __init__(self, call: Caller, hub: Hub | None = None) -> None:
         self._call = call
-        # Where the clock can be moved: nobody can over the wire.
+        # The hub whose clock can be moved; None over the wire.
         self._hub = hub
 
     async def create(self, owner: str, metadata: dict[str, Any] | None) -> tuple[str, str]:

@@ -34,7 +34,7 @@ CLEANING = ("jump", "clean_up")
 
 @dataclass(frozen=True)
 class Step:
-    """Something to do. Numbers choose among what is there, whatever that is by then."""
+    """One step. Its numbers choose among the trees and nodes that exist."""
 
     name: str
     tree: int = 0
@@ -53,7 +53,7 @@ def steps(*names: str) -> st.SearchStrategy[Step]:
 
 
 class Walker:
-    """Takes steps in both worlds, and sees that both agree on what is refused."""
+    """Takes steps in the model and in the system, and compares their errors."""
 
     def __init__(self, forest: Forest, system: System) -> None:
         self.forest = forest
@@ -133,7 +133,7 @@ class Walker:
 
     async def _release(self, step: Step) -> None:
         tree, _ = self._chosen(step)
-        # Mostly somebody who can.
+        # Usually a current owner.
         owner, count = _one((*tree.owners, *tree.owners, *OWNERS), step.choice), 1 + step.node % 2
         refused = "not_found" if tree.state == "gone" else None
         if refused is None and tree.owners.get(owner, 0) < count:
@@ -178,7 +178,7 @@ class Walker:
         self.forest.clean_up()
 
     async def _copy(self, step: Step) -> None:
-        """Export a tree and import it under ids of its own."""
+        """Export a tree, and import it with new ids."""
         tree, _ = self._chosen(step)
         refused = "not_found" if tree.state == "gone" else None
         lines = await self._try(refused, self.system.export(tree.id))
@@ -209,7 +209,7 @@ class Walker:
             await self._loaded(tree, tree.id, lines)
 
     async def _loaded(self, origin: Tree, tree_id: str, lines: list[dict[str, Any]]) -> None:
-        """The model of what was imported: the origin's nodes, in its order."""
+        """Return the model of the imported tree: the nodes of the original, in order."""
         header, *rest = lines
         assert header["tree_id"] == tree_id
         old = [node for node in origin.nodes if node != origin.root]

@@ -1,4 +1,4 @@
-"""What can be done to trees, and seen of them, whichever way one reaches Arbor."""
+"""The operations on trees, for storage functions and for methods."""
 
 from typing import Any, Protocol
 
@@ -9,7 +9,7 @@ Lanes = frozenset[str]
 
 
 class System(Protocol):
-    """What can be done to trees, and seen of them. Ids are texts."""
+    """The operations on trees. Ids are texts."""
 
     async def create(self, owner: str, metadata: dict[str, Any] | None) -> tuple[str, str]: ...
     async def append(

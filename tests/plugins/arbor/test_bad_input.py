@@ -1,4 +1,4 @@
-"""Whatever is wrong with a call: the right code, the thing named, and nothing changed."""
+"""Invalid calls: the error code, the message, and no change."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -137,7 +137,7 @@ async def refused(
     return error
 
 
-async def test_no_method_is_forgotten_here(world: World) -> None:
+async def test_every_method_is_covered_here(world: World) -> None:
     known = world.hub.find(["arbor"]).activation.methods
     assert ALL.keys() | WITHOUT_TREE == known.keys()
     for method, given in ALL.items():
@@ -169,7 +169,7 @@ async def test_no_method_is_forgotten_here(world: World) -> None:
         ("abcdef12", "ambiguous", "abcdef12"),
     ],
 )
-async def test_a_tree_that_is_none(
+async def test_invalid_tree_ids_are_rejected(
     world: World, method: str, tree_id: object, code: str, named: str
 ) -> None:
     params = {**world.params(ALL[method]), "tree_id": tree_id}
@@ -179,7 +179,7 @@ async def test_a_tree_that_is_none(
 
 
 @pytest.mark.parametrize("method", ALL)
-async def test_a_call_without_a_tree_or_with_too_much(world: World, method: str) -> None:
+async def test_missing_and_unknown_params_are_rejected(world: World, method: str) -> None:
     params = world.params(ALL[method])
     del params["tree_id"]
     await refused(world, method, params, "invalid_params", "'tree_id' is missing")
@@ -188,13 +188,13 @@ async def test_a_call_without_a_tree_or_with_too_much(world: World, method: str)
 
 
 @pytest.mark.parametrize("method", WRITING)
-async def test_an_archived_tree_is_written_by_nobody(world: World, method: str) -> None:
+async def test_an_archived_tree_rejects_writes(world: World, method: str) -> None:
     params = world.params(WRITING[method], "archived")
     await refused(world, method, params, "conflict", world.names["archived"])
 
 
 @pytest.mark.parametrize("method", READING)
-async def test_an_archived_tree_is_read_by_everybody(world: World, method: str) -> None:
+async def test_an_archived_tree_can_be_read(world: World, method: str) -> None:
     before = await world.everything()
     assert await call_events(
         world.hub, f"arbor.{method}", **world.params(READING[method], "archived")
@@ -206,7 +206,7 @@ async def test_an_archived_tree_is_read_by_everybody(world: World, method: str) 
 
 
 @pytest.mark.parametrize(("method", "name"), NODES)
-async def test_a_node_that_is_none_of_this_tree(world: World, method: str, name: str) -> None:
+async def test_nodes_of_other_trees_are_rejected(world: World, method: str, name: str) -> None:
     others = world.names["other_node"], world.names["archived_node"]
     for wrong in (str(uuid4()), *others, others[0][-12:], "00000000"):
         params = {**world.params(ALL[method]), name: wrong}
@@ -215,7 +215,7 @@ async def test_a_node_that_is_none_of_this_tree(world: World, method: str, name:
 
 
 @pytest.mark.parametrize(("method", "name"), NODES)
-async def test_invalid_node_ids_are_refused(world: World, method: str, name: str) -> None:
+async def test_invalid_node_ids_are_rejected(world: World, method: str, name: str) -> None:
     for wrong in ("nope", "abc", "-abcd", "0-00000000", "x" * 40, "' OR 1=1 --"):
         params = {**world.params(ALL[method]), name: wrong}
         await refused(world, method, params, "invalid_params", f"'{wrong}' is not the id of a node")
@@ -225,7 +225,7 @@ async def test_invalid_node_ids_are_refused(world: World, method: str, name: str
 
 
 @pytest.mark.parametrize(("method", "name"), NODES)
-async def test_an_ending_that_two_nodes_share_is_ambiguous_and_both_are_named(
+async def test_an_ambiguous_node_id_is_rejected_with_both_candidates(
     world: World, method: str, name: str
 ) -> None:
     params = {**world.params(ALL[method], "twin"), name: "5678"}
@@ -241,8 +241,8 @@ def too_large() -> dict[str, Any]:
 
 
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
-    ("tree_release", {"count": 2}, "conflict", "system holds 1 reference to tree {tree}, not 2"),
-    ("tree_release", {"owner_id": "bob"}, "conflict", "bob holds 0 references to tree {tree}"),
+    ("tree_release", {"count": 2}, "conflict", "system has 1 reference to tree {tree}, not 2"),
+    ("tree_release", {"owner_id": "bob"}, "conflict", "bob has 0 references to tree {tree}"),
     ("tree_release", {"count": 0}, "invalid_params", "'count'"),
     ("tree_release", {"count": 1_000_001}, "invalid_params", "'count'"),
     ("tree_claim", {"count": -1}, "invalid_params", "'count'"),
@@ -250,8 +250,8 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("tree_claim", {"count": "1"}, "invalid_params", "'count'"),
     ("tree_claim", {"owner_id": ""}, "invalid_params", "'owner_id'"),
     ("tree_claim", {"owner_id": "x" * 201}, "invalid_params", "'owner_id'"),
-    ("tree_delete", {"owner_id": "bob"}, "conflict", "system still holds tree {tree}"),
-    ("tree_archive", {"owner_id": "bob"}, "conflict", "system still holds tree {tree}"),
+    ("tree_delete", {"owner_id": "bob"}, "conflict", "system still has references to tree {tree}"),
+    ("tree_archive", {"owner_id": "bob"}, "conflict", "system still has references to tree {tree}"),
     ("tree_update_metadata", {"metadata": too_large()}, "invalid_params", f"{MAX_METADATA} bytes"),
     ("tree_update_metadata", {"metadata": [1]}, "invalid_params", "'metadata'"),
     ("tree_get", {"lanes": ["sub"]}, "invalid_params", "'lanes.0'"),
@@ -288,7 +288,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("method", "given", "code", "named"), CASES)
-async def test_a_value_that_does_not_fit(
+async def test_invalid_values_are_rejected(
     world: World, method: str, given: dict[str, Any], code: str, named: str
 ) -> None:
     await refused(world, method, world.params(given), code, named.format(**world.names))
@@ -308,15 +308,15 @@ async def test_a_value_that_does_not_fit(
         ("cleanup", {"dry_run": "yes"}, "'dry_run'"),
     ],
 )
-async def test_calls_about_no_tree_in_particular(
+async def test_invalid_params_of_methods_without_a_tree_are_rejected(
     world: World, method: str, params: dict[str, Any], named: str
 ) -> None:
     await refused(world, method, params, "invalid_params", named)
 
 
 @pytest.mark.parametrize("number", [1e999, -1e999])
-async def test_a_number_that_json_cannot_carry_is_refused(world: World, number: float) -> None:
-    """`1e999` is JSON; read and written again it would be no JSON any more, for everybody."""
+async def test_infinite_numbers_are_rejected(world: World, number: float) -> None:
+    """`1e999` is valid JSON, but infinite after parsing, which JSON can't express."""
     for method, given in (
         ("tree_create", {}),
         ("tree_update_metadata", world.params({})),
@@ -326,7 +326,7 @@ async def test_a_number_that_json_cannot_carry_is_refused(world: World, number: 
         await refused(world, method, params, "invalid_params", "too large for JSON")
 
 
-async def test_the_root_stays_and_so_does_a_node_with_children(world: World) -> None:
+async def test_the_root_and_nodes_with_children_cannot_be_deleted(world: World) -> None:
     [refs] = await call_events(world.hub, "arbor.tree_get", tree_id=world.names["tree"], depth=0)
     root = refs["tree"]["root"]
     params = {"tree_id": world.names["tree"], "node_id": root}
@@ -348,7 +348,7 @@ async def test_the_root_stays_and_so_does_a_node_with_children(world: World) -> 
     await call_events(world.hub, "arbor.node_delete", **{**params, "node_id": below.node_id})
 
 
-async def test_text_at_the_limit_is_taken_and_comes_back_whole(world: World) -> None:
+async def test_text_at_the_limit_is_stored_completely(world: World) -> None:
     content = "ü" * MAX_TEXT
     common = {"tree_id": world.names["tree"]}
     [made] = await call_events(world.hub, "arbor.node_create_text", content=content, **common)

@@ -1,4 +1,4 @@
-"""A chat's events are a chain beside the conversation: seen by those who ask for them only."""
+"""Chat events are a chain beside the conversation, in a lane that is hidden by default."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ async def chat(tmp_path: Path) -> AsyncIterator[Chat]:
         )
 
 
-async def test_events_are_not_shown_unless_asked_for(chat: Chat) -> None:
+async def test_events_are_hidden_by_default(chat: Chat) -> None:
     conversation = [chat.root, chat.turn, chat.answer]
     [page] = await chat.pages("tree_get")
     assert [node["id"] for node in page["tree"]["nodes"]] == conversation
@@ -63,7 +63,7 @@ async def test_events_are_not_shown_unless_asked_for(chat: Chat) -> None:
     assert page["more"] == 0
 
 
-async def test_events_are_shown_where_their_lane_is_named(chat: Chat) -> None:
+async def test_events_are_shown_if_their_lane_is_selected(chat: Chat) -> None:
     events, both = {"lanes": ["events"]}, {"lanes": ["main", "events"]}
     pages = await chat.pages("tree_get", **events)
     assert [node["id"] for page in pages for node in page["tree"]["nodes"]] == chat.events
@@ -81,7 +81,7 @@ async def test_events_are_shown_where_their_lane_is_named(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, COUNT - 1), (5, 10), (700, 0), (3, 3)])
-async def test_the_way_between_two_events_is_exactly_the_chain(
+async def test_the_path_between_two_events_is_their_chain(
     chat: Chat, first: int, last: int
 ) -> None:
     start, end = chat.events[first], chat.events[last]
@@ -93,7 +93,7 @@ async def test_the_way_between_two_events_is_exactly_the_chain(
     assert {node["lane"] for node in found} == {"events"}
 
 
-async def test_an_event_is_reached_from_the_conversation_and_both_lanes_are_shown(
+async def test_a_path_to_an_event_shows_both_lanes(
     chat: Chat,
 ) -> None:
     pages = await chat.pages("node_get_path", node_id=chat.events[600])
@@ -106,7 +106,7 @@ async def test_an_event_is_reached_from_the_conversation_and_both_lanes_are_show
     assert found == [chat.answer, chat.turn, *chat.events[:2]]
 
 
-async def test_reading_the_log_and_the_tree_says_the_same(chat: Chat) -> None:
+async def test_the_stream_and_the_tree_have_the_same_events(chat: Chat) -> None:
     """A cursor is a place on the chain: what comes after it is the rest of the way."""
     cursor = chat.events[1000]
     pages = await chat.pages("node_get_path_between", start=cursor, end=chat.events[-1])

@@ -9,7 +9,7 @@ import pytest
 
 from hubd.activation import progress
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.exchange import NODES_AT_ONCE
+from hubd.plugins.arbor.import_export import NODES_AT_ONCE
 from hubd.plugins.arbor.plugin import Arbor
 from hubd.storage.arbor import references
 from hubd.storage.arbor.tree import append, create, place, text
@@ -46,7 +46,7 @@ def reports(items: list[dict[str, Any]]) -> list[tuple[str, float | None]]:
 
 
 @pytest.mark.parametrize("by_file", [False, True])
-async def test_an_import_and_an_export_report_how_many_nodes_are_done(
+async def test_import_and_export_report_the_number_of_nodes(
     hub: Hub, tmp_path: Path, by_file: bool
 ) -> None:
     items = await call_items(hub, "arbor.tree_export", tree_id=await plant(hub))
@@ -66,7 +66,7 @@ async def test_an_import_and_an_export_report_how_many_nodes_are_done(
     ]
 
 
-async def test_cleaning_up_reports_the_trees_and_the_nodes_that_are_done(hub: Hub) -> None:
+async def test_cleanup_reports_the_number_of_trees_and_nodes(hub: Hub) -> None:
     tree_id = await plant(hub)
     assert hub.database is not None
     await call_items(hub, "arbor.tree_archive", tree_id=tree_id)

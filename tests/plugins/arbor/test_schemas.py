@@ -1,4 +1,4 @@
-"""Every event is what the schema of its method says, also those written without a model."""
+"""Every event matches the schema of its method, also events written without a model."""
 
 import json
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ class Checking:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
-        # What was seen: methods, the tags of their events, and optional fields that were there.
+        # The methods, the tags of their events, and the optional fields so far.
         self.seen: dict[str, set[str]] = {}
         self._validators: dict[str, Draft202012Validator] = {}
 
@@ -52,7 +52,7 @@ async def check(tmp_path: Path) -> AsyncIterator[Checking]:
 
 
 async def read_everything(check: Checking, tree_id: str, node: str, other: str) -> None:
-    """Every method that reads one tree, with and without what can be left out."""
+    """Call every method that reads one tree, with and without optional params."""
     for lanes in ({}, {"lanes": ["main", "events"]}, {"lanes": ["events"]}):
         common: dict[str, Any] = {"tree_id": tree_id, **lanes}
         for method in ("tree_get", "tree_get_skeleton", "context_list_leaves"):
@@ -72,7 +72,7 @@ async def read_everything(check: Checking, tree_id: str, node: str, other: str) 
     await check("tree_get_refs", tree_id=tree_id)
 
 
-async def test_every_event_of_every_method_is_what_its_schema_says(check: Checking) -> None:
+async def test_all_events_of_all_methods_match_their_schemas(check: Checking) -> None:
     [bare] = await check("tree_create")
     [made] = await check("tree_create", metadata={"a": {"b": 1}}, owner_id="ann")
     tree_id, root = made["tree_id"], made["root"]
@@ -133,7 +133,7 @@ async def test_every_event_of_every_method_is_what_its_schema_says(check: Checki
     assert check.seen["tree_export"] == {"tree", "node"}
 
 
-async def test_the_names_and_fields_that_clients_match_are_there(check: Checking) -> None:
+async def test_events_have_the_names_and_fields_of_the_contract(check: Checking) -> None:
     """The table of events, as it was promised."""
     [created] = await check("tree_create", metadata={"a": 1})
     assert created["type"] == "tree_created"

@@ -6,6 +6,7 @@ an agent needs comes with each call, as a caller's context does.
 
 import asyncio
 import os
+import shlex
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,14 +24,14 @@ from hubd.plexus.hub import Hub
 from hubd.plexus.root import build_hub
 from hubd.plugins.claudecode import native
 from hubd.storage.database import Database
-from tests.fakes.agent_process import agent_environment, claude_program, processes_of
+from tests.fakes.agent_process import OFFLINE, agent_environment, claude_program, processes_of
 from tests.fakes.messages_api import FakeMessagesApi
 from tests.support import PATIENCE_SECONDS, Collector
 
 EngineName = Literal["claude", "offline"]
 ENGINES: Final[tuple[EngineName, ...]] = ("claude", "offline")
 Event = dict[str, Any]
-# A message as the API would get it: who says it, and its blocks.
+# A message as the API gets it: its role and its blocks.
 Said = tuple[str, list[dict[str, Any]]]
 
 PLUGINS: Final = (
@@ -39,7 +40,7 @@ PLUGINS: Final = (
     "hubd.plugins.claudecode.plugin:ClaudeCode",
 )
 OPEN: Final = ("queued", "running", "awaiting_permission")
-# What `claude` adds to what was said, and nobody said.
+# Starts of texts that `claude` adds to messages.
 ADDED: Final = ("<system-reminder>",)
 
 
@@ -93,7 +94,7 @@ class Failure(Exception):
 
 
 class Ended(NamedTuple):
-    """A chat that is over: its durable events without what is different every time, and how."""
+    """An ended chat: its durable events without variable fields, and its status."""
 
     status: str
     error: str | None
@@ -105,7 +106,7 @@ class Ended(NamedTuple):
 
     @property
     def types(self) -> list[str]:
-        """The types in order, without what has no meaning here."""
+        """Return the types of the events in order, without passthrough events."""
         return [event["type"] for event in self.events if event["type"] != "passthrough"]
 
     @property
@@ -117,8 +118,14 @@ class Ended(NamedTuple):
 class World:
     """One hub that can be stopped and started again, one agent program, one caller."""
 
-    def __init__(self, directory: Path, engine: EngineName, api: FakeMessagesApi) -> None:
+    def __init__(
+        self, directory: Path, engine: EngineName, api: FakeMessagesApi, program: str | None = None
+    ) -> None:
+        # The language of prompts.
         self.engine: EngineName = engine
+        # The offline agent that the hub takes for `claude`, if there is one.
+        self.stand_in = program is not None
+        self.program = program or claude_program()
         self.api = api
         self.directory = directory
         self.cwd = directory / "project"
@@ -231,12 +238,12 @@ class World:
         return dict((await self.one("get", name=name))["session"])
 
     async def context(self, name: str = "s", **params: Any) -> list[Said]:
-        """What the tree alone says that a model would be sent."""
+        """Return the context of a session from the tree."""
         messages = await self.call("render_context", name=name, **params)
         return plain(messages)
 
     async def told(self, name: str = "s") -> list[Said]:
-        """What the agent had before it when it was last asked: up to the newest prompt."""
+        """Return the messages of the agent's last request, up to the newest prompt."""
         if self.engine == "claude":
             messages = plain(self.api.conversations[-1])
         else:
@@ -250,12 +257,12 @@ class World:
     def native_file(self, native_id: str) -> Path:
         """Where the agent keeps one of its sessions."""
         environ = self.environment
-        if self.engine == "offline":
+        if self.engine == "offline" and not self.stand_in:
             environ = {"CLAUDE_CONFIG_DIR": str(self.directory / "offline_agent")}
         return native.session_file(environ, self.cwd, native_id)
 
     async def survivors(self) -> set[int]:
-        """What stays alive of all that was started here; what is about to end may do so first."""
+        """Return the processes that still run, after a short wait for those about to end."""
         deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
         while alive := processes_of(self.environment):
             if asyncio.get_running_loop().time() > deadline:
@@ -281,20 +288,41 @@ class Watcher(Collector):
 
 @asynccontextmanager
 async def world(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: EngineName,
+    *,
+    stand_in: bool = False,
 ) -> AsyncIterator[World]:
-    """A running world; nothing that it started is alive after it."""
+    """A running world; nothing that it started is alive after it.
+
+    Args:
+        directory: The directory of all files.
+        monkeypatch: Restores the environment.
+        engine: The agent that the hub is configured to start.
+        stand_in: Start the offline agent where the hub starts `claude`.
+    """
     empty_environment(directory, monkeypatch)
+    program = _stand_in(directory) if stand_in else None
     monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", engine)
-    monkeypatch.setenv("HUBD_CLAUDECODE_PROGRAM", claude_program())
+    monkeypatch.setenv("HUBD_CLAUDECODE_PROGRAM", program or claude_program())
     async with FakeMessagesApi() as api:
-        made = World(directory, engine, api)
+        made = World(directory, "offline" if stand_in else engine, api, program)
         await made.start()
         try:
             yield made
         finally:
             await made.stop()
         assert await made.survivors() == set()
+
+
+def _stand_in(directory: Path) -> str:
+    """Write a program that is the offline agent and keeps its sessions where `claude` does."""
+    program = directory / "claude"
+    command = f'{shlex.join(OFFLINE)} --session-directory="$CLAUDE_CONFIG_DIR" "$@"'
+    program.write_text(f"#!/bin/sh\nexec {command}\n")
+    program.chmod(0o755)
+    return str(program)
 
 
 def empty_environment(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,15 +334,15 @@ def empty_environment(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_claude(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no `claude` be found, as where nobody has installed one."""
+    """Hide `claude`, as on a machine without it."""
     monkeypatch.delenv("HUBD_CLAUDECODE_PROGRAM", raising=False)
     monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "auto")
-    # What the import system takes for "not installed".
+    # The import system takes None for "not installed".
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
 
 
 def plain(messages: Iterable[dict[str, Any]]) -> list[Said]:
-    """Messages without what a program adds, what is said in a row by one speaker as one message."""
+    """Return messages without the program's additions; adjacent ones of a role are joined."""
     found: list[Said] = []
     for message in messages:
         if message["role"] not in ("user", "assistant"):
@@ -330,7 +358,7 @@ def plain(messages: Iterable[dict[str, Any]]) -> list[Said]:
 
 
 def text_of(said: Iterable[Said]) -> list[tuple[str, str]]:
-    """Only the words: who, and what."""
+    """Return the role and the text of each message."""
     return [
         (role, "".join(block["text"] for block in blocks if block["type"] == "text"))
         for role, blocks in said

@@ -1,4 +1,4 @@
-"""A real daemon, and somebody who chats through its socket with an environment of their own."""
+"""A real daemon, and a client at its socket with its own directory and environment."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ from tests.support import Daemon
 
 
 class Caller:
-    """Somebody with a directory and an environment, at the socket of a daemon."""
+    """A client with a directory and an environment, at the socket of a daemon."""
 
     def __init__(self, daemon: Daemon, directory: Path, engine: EngineName, api_url: str) -> None:
         self._daemon = daemon

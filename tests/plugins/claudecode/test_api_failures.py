@@ -1,4 +1,4 @@
-"""The real `claude` whose API fails in the middle of a turn, after a tool was used."""
+"""The API of the real `claude` fails in the middle of a turn, after a tool was used."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,8 +24,8 @@ def api(here: World) -> ApiFailingAfterTools:
     return here.api
 
 
-@pytest.mark.parametrize("status", few([529, 400, 401, 0], 1))
-async def test_what_was_done_before_the_api_failed_stays_and_the_next_chat_goes_on_from_there(
+@pytest.mark.parametrize("status", few([400, 529, 401, 0], 1))
+async def test_blocks_before_an_api_failure_stay_and_the_next_chat_continues(
     here: World, api: ApiFailingAfterTools, status: int
 ) -> None:
     await here.chat(say("one"), allowed_tools=["Bash"])
@@ -33,7 +33,7 @@ async def test_what_was_done_before_the_api_failed_stays_and_the_next_chat_goes_
     api.status = status
     failed = await here.chat(run("echo seen | tee proof"), say("never said"))
     assert (here.cwd / "proof").read_text() == "seen\n"
-    # The stream says so, and how; with no status there is nobody to quote.
+    # The stream has the error. A cut connection has no status to quote.
     assert failed.status == "failed"
     assert failed.error
     if status:
@@ -48,7 +48,7 @@ async def test_what_was_done_before_the_api_failed_stays_and_the_next_chat_goes_
     [result] = failed.of("tool_result")
     assert (result["output"], result["is_error"]) == ("seen", False)
     # The tree keeps the turn, and the session stands at the message that was finished: the one
-    # that called the tool, not what the program says of the error in the agent's place.
+    # with the tool call, not the program's own message about the error.
     finished = failed.of("assistant_message")[0]["position"]["node_id"]
     head = await here.head()
     assert head == finished != start
@@ -76,7 +76,8 @@ async def test_what_was_done_before_the_api_failed_stays_and_the_next_chat_goes_
     ]
 
 
-async def test_a_failure_of_the_second_step_that_passes_is_tried_again_by_claude_itself(
+@pytest.mark.soak
+async def test_claude_retries_a_temporary_failure_of_the_second_request(
     here: World, api: ApiFailingAfterTools
 ) -> None:
     api.status = 529

@@ -1,4 +1,4 @@
-"""Sessions go on, fork and diverge, with both agents: each is told exactly what its path holds."""
+"""Sessions continue, fork and branch with both agents: each gets the context of its path."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +9,6 @@ import pytest
 from hubd.plugins.claudecode import native
 from tests.fakes.gate import Gate
 from tests.plugins.claudecode.chat_support import (
-    ENGINES,
     HANG,
     EngineName,
     Failure,
@@ -39,7 +38,7 @@ async def here(
 
 
 def exchanges(here: World, *said: str) -> list[tuple[str, str]]:
-    """What a conversation of these answers and a last prompt looks like."""
+    """Return the context of a conversation with these answers and a last prompt."""
     found = []
     for text in said:
         found += [("user", asking(here.engine, say(text))), ("assistant", text)]
@@ -52,13 +51,13 @@ async def messages(here: World, name: str = "s") -> list[Said]:
     return context[:-1] if context[-1][0] == "assistant" else context
 
 
-async def test_a_second_chat_is_told_the_first_exchange(here: World) -> None:
+async def test_a_second_chat_gets_the_first_turn_as_context(here: World) -> None:
     await here.chat(say("one"))
     await here.chat(say("two"))
     assert text_of(await here.told()) == exchanges(here, "one", "two")
 
 
-async def test_a_fork_at_the_tip_goes_on_alone_and_shares_the_tree(here: World) -> None:
+async def test_a_fork_at_the_head_shares_the_tree_and_continues_separately(here: World) -> None:
     await here.chat(say("one"))
     forked = await here.one("fork", name="s", new_name="fork")
     assert forked["head"]["node_id"] == await here.head()
@@ -72,8 +71,7 @@ async def test_a_fork_at_the_tip_goes_on_alone_and_shares_the_tree(here: World) 
     assert len(natives) == 2
 
 
-@pytest.mark.parametrize("here", ENGINES, indirect=True)
-async def test_a_fork_at_an_earlier_message_is_told_the_messages_up_to_it(here: World) -> None:
+async def test_a_fork_at_an_earlier_message_gets_the_messages_up_to_it(here: World) -> None:
     await here.chat(think("deep"), say("one"))
     early = await here.head()
     await here.chat(say("two"))
@@ -92,7 +90,7 @@ async def test_a_fork_at_an_earlier_message_is_told_the_messages_up_to_it(here: 
     ]
 
 
-async def test_a_fork_at_a_message_that_called_a_tool_is_told_what_the_tool_gave(
+async def test_a_fork_at_a_message_with_a_tool_call_gets_the_result_of_the_tool(
     here: World,
 ) -> None:
     first = await here.chat(run("echo from the tool"), say("done"), **BASH)
@@ -108,8 +106,7 @@ async def test_a_fork_at_a_message_that_called_a_tool_is_told_what_the_tool_gave
     assert "done" not in [text for _, text in text_of(told)]
 
 
-@pytest.mark.parametrize("here", ENGINES, indirect=True)
-async def test_after_set_head_the_next_chat_diverges_and_both_branches_are_listed(
+async def test_after_set_head_the_next_chat_starts_a_branch_and_both_are_listed(
     here: World,
 ) -> None:
     await here.chat(say("one"))
@@ -127,7 +124,9 @@ async def test_after_set_head_the_next_chat_diverges_and_both_branches_are_liste
     assert text_of(await here.told()) == exchanges(here, "one", "two", "four")
 
 
-async def test_the_context_from_the_tree_is_what_the_native_session_sends(here: World) -> None:
+async def test_the_context_from_the_tree_equals_the_request_of_the_native_session(
+    here: World,
+) -> None:
     await here.chat(think("hm"), say("one"), run("echo two"), run("false"), **BASH)
     await here.chat(say("three"))
     told = await here.told()
@@ -137,7 +136,7 @@ async def test_the_context_from_the_tree_is_what_the_native_session_sends(here: 
     assert kinds == {"text", "thinking", "tool_use", "tool_result"}
 
 
-async def test_a_session_whose_native_file_is_gone_is_told_the_same_from_the_tree(
+async def test_without_its_native_file_a_session_gets_the_same_context_from_the_tree(
     here: World,
 ) -> None:
     await here.chat(think("hm"), say("one"), run("echo two"), **BASH)
@@ -151,7 +150,7 @@ async def test_a_session_whose_native_file_is_gone_is_told_the_same_from_the_tre
     assert text_of(told[-1:]) == [("user", asking(here.engine, say("three")))]
 
 
-async def test_a_message_that_the_native_file_lacks_is_told_from_the_tree(here: World) -> None:
+async def test_a_message_missing_from_the_native_file_comes_from_the_tree(here: World) -> None:
     await here.chat(say("one"))
     await here.chat(say("two"))
     file = here.native_file((await here.session())["claude_session_id"])
@@ -165,11 +164,11 @@ async def test_a_message_that_the_native_file_lacks_is_told_from_the_tree(here: 
 
 
 def asking_two(here: World) -> bytes:
-    """What stands in a file for the second prompt."""
+    """Return the entry of the second prompt in a file."""
     return asking(here.engine, say("two")).encode()
 
 
-async def test_an_ephemeral_chat_is_told_everything_and_leaves_no_trace_in_the_next(
+async def test_an_ephemeral_chat_gets_the_context_and_is_not_part_of_the_next_one(
     here: World,
 ) -> None:
     await here.chat(say("one"))
@@ -183,7 +182,7 @@ async def test_an_ephemeral_chat_is_told_everything_and_leaves_no_trace_in_the_n
     assert text_of(await here.told()) == exchanges(here, "one", "two")
 
 
-async def test_a_failed_turn_stays_in_the_tree_and_the_next_chat_is_not_told_of_it(
+async def test_a_failed_turn_stays_in_the_tree_but_not_in_the_next_context(
     here: World,
 ) -> None:
     await here.chat(say("one"))
@@ -205,7 +204,7 @@ async def test_a_failed_turn_stays_in_the_tree_and_the_next_chat_is_not_told_of_
     ]
 
 
-async def test_a_first_turn_that_fails_leaves_the_session_where_it_was(here: World) -> None:
+async def test_a_failed_first_turn_does_not_move_the_head(here: World) -> None:
     await here.one("create", name="s")
     head = await here.head()
     assert (await here.chat(fail())).status == "failed"
@@ -214,7 +213,7 @@ async def test_a_first_turn_that_fails_leaves_the_session_where_it_was(here: Wor
     assert text_of(await here.told()) == exchanges(here, "two")
 
 
-async def test_a_cancelled_chat_keeps_what_was_said_and_the_session_goes_on(here: World) -> None:
+async def test_a_cancelled_chat_keeps_its_text_and_the_session_continues(here: World) -> None:
     await here.chat(say("one"))
     head = await here.head()
     stream = await here.begin(HANG)
@@ -231,7 +230,7 @@ async def test_a_cancelled_chat_keeps_what_was_said_and_the_session_goes_on(here
     assert text_of(await here.told()) == exchanges(here, "one", "two")
 
 
-async def test_a_chat_cancelled_in_a_tool_stands_at_the_message_that_called_it(
+async def test_a_chat_cancelled_in_a_tool_leaves_the_head_at_the_message_with_the_call(
     here: World, tmp_path: Path
 ) -> None:
     with Gate(tmp_path / "gate") as gate:
@@ -249,7 +248,7 @@ async def test_a_chat_cancelled_in_a_tool_stands_at_the_message_that_called_it(
     assert text_of(told)[-1] == ("user", asking(here.engine, say("two")))
 
 
-async def test_text_and_handles_of_others_on_the_path_belong_to_the_context(here: World) -> None:
+async def test_text_nodes_and_handles_of_other_plugins_are_part_of_the_context(here: World) -> None:
     created = await here.one("arbor.tree_create")
     tree = created["tree_id"]
     note = await here.one("arbor.node_create_text", tree_id=tree, content="a note")
@@ -281,7 +280,7 @@ async def test_text_and_handles_of_others_on_the_path_belong_to_the_context(here
     assert told == await messages(here)
 
 
-async def test_two_sessions_on_one_tree_do_not_hear_each_other(here: World) -> None:
+async def test_two_sessions_on_one_tree_have_separate_contexts(here: World) -> None:
     tree = (await here.one("arbor.tree_create"))["tree_id"]
     for name in ("a", "b"):
         await here.one("create", name=name, tree_id=tree)
@@ -295,7 +294,7 @@ async def test_two_sessions_on_one_tree_do_not_hear_each_other(here: World) -> N
     )
 
 
-async def test_a_fork_outlives_the_session_it_came_from(here: World) -> None:
+async def test_a_fork_survives_the_deletion_of_its_source(here: World) -> None:
     await here.chat(say("one"))
     await here.one("fork", name="s", new_name="fork")
     await here.one("delete", name="s")
@@ -305,7 +304,7 @@ async def test_a_fork_outlives_the_session_it_came_from(here: World) -> None:
     assert text_of(await here.told("fork")) == exchanges(here, "one", "two")
 
 
-async def test_a_busy_session_stays_where_it_is(here: World) -> None:
+async def test_a_busy_session_cannot_be_moved_or_deleted(here: World) -> None:
     stream = await here.begin(HANG)
     await here.until_said(stream)
     with pytest.raises(Failure, match="conflict"):
@@ -315,7 +314,7 @@ async def test_a_busy_session_stays_where_it_is(here: World) -> None:
     await here.one("cancel", stream_id=stream)
 
 
-async def test_a_branch_is_exported_as_far_as_the_node_that_was_named(here: World) -> None:
+async def test_export_ends_at_the_given_node(here: World) -> None:
     await here.chat(think("hm"), say("one"), run("echo two"), **BASH)
     early = await here.head()
     await here.chat(say("three"))

@@ -1,4 +1,4 @@
-"""Chats by the offline agent: which agent answers, the queue, and what is large or many."""
+"""Chats of the offline agent: the choice of the agent, the queue, and large loads."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         yield made
 
 
-async def test_a_turn_is_told_in_order(here: World) -> None:
+async def test_a_turn_has_its_events_in_order(here: World) -> None:
     ended = await here.chat(think("hm"), say("I look"), run("echo seen"), say("done"), **BASH)
     assert ended.status == "complete"
     assert ended.types == [
@@ -51,7 +51,7 @@ async def test_a_turn_is_told_in_order(here: World) -> None:
     assert ended.events[0]["engine"] == "offline"
 
 
-async def test_a_line_that_is_no_json_is_told_and_harms_nothing(here: World) -> None:
+async def test_a_line_that_is_not_json_is_an_event_and_the_chat_continues(here: World) -> None:
     ended = await here.chat(prompt="broken:\nsay: still here")
     assert (ended.status, ended.text) == ("complete", "still here")
     odd = [event["event_type"] for event in ended.of("passthrough")]
@@ -59,7 +59,7 @@ async def test_a_line_that_is_no_json_is_told_and_harms_nothing(here: World) -> 
     assert "offline_unknown/broken" in odd
 
 
-async def test_an_agent_that_crashes_fails_the_chat_and_says_why(here: World) -> None:
+async def test_a_crash_of_the_agent_fails_the_chat_with_the_reason(here: World) -> None:
     ended = await here.chat(prompt="say: first\nrun: true\ncrash: 3", **BASH)
     assert ended.status == "failed"
     assert ended.error == "the agent ended with status 3"
@@ -69,7 +69,7 @@ async def test_an_agent_that_crashes_fails_the_chat_and_says_why(here: World) ->
     assert (await here.chat(say("on"))).status == "complete"
 
 
-# Who answers
+# The choice of the agent
 
 
 async def test_the_model_offline_chooses_the_offline_agent_without_advice(
@@ -84,7 +84,7 @@ async def test_the_model_offline_chooses_the_offline_agent_without_advice(
     assert (await here.end_of(items[0]["content"]["stream_id"])).events[0]["engine"] == "offline"
 
 
-async def test_without_claude_the_offline_agent_answers_and_never_silently(
+async def test_without_claude_the_offline_agent_answers_with_a_guidance_item(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_claude(monkeypatch)
@@ -120,7 +120,7 @@ async def test_a_session_of_claude_is_unavailable_without_claude(
         assert "Install Claude Code" in caught.value.guidance["suggestion"]
     # Nothing was promised: no stream is left behind.
     assert [row["status"] for row in await here.streams()] == ["failed"]
-    # Who decides otherwise gets what was decided.
+    # An explicit setting is followed.
     monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "offline")
     await here.stop()
     await here.start()
@@ -132,18 +132,18 @@ async def test_a_session_of_claude_is_unavailable_without_claude(
         await here.chat(say("hi"))
 
 
-async def test_where_claude_is_set_to_be_and_is_not_nothing_else_answers(
+async def test_a_missing_configured_program_is_not_replaced(
     here: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "auto")
     monkeypatch.setenv("HUBD_CLAUDECODE_PROGRAM", str(tmp_path / "nowhere"))
     await here.stop()
     await here.start()
-    with pytest.raises(Failure, match="unavailable: the configured claude program is not there"):
+    with pytest.raises(Failure, match="unavailable: the configured claude program does not exist"):
         await here.chat(say("hi"))
 
 
-async def test_a_conversation_goes_on_with_the_other_agent_and_is_told_all(
+async def test_a_conversation_continues_on_the_other_agent_with_its_context(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await here.chat(think("hm"), say("one"), run("echo two"), **BASH)
@@ -155,7 +155,7 @@ async def test_a_conversation_goes_on_with_the_other_agent_and_is_told_all(
     assert (await here.chat(prompt="SAY[three]")).events[0]["engine"] == "claude"
     here.engine = "claude"
     told = await here.told()
-    # `claude` leaves out what another model thought.
+    # `claude` leaves out thinking of other models.
     spoken = [[block for block in said[1] if block["type"] != "thinking"] for said in before]
     assert [said[1] for said in told[:-1]] == spoken
 
@@ -163,7 +163,7 @@ async def test_a_conversation_goes_on_with_the_other_agent_and_is_told_all(
 # The queue
 
 
-async def test_a_second_chat_waits_is_listed_and_runs_after_the_first(
+async def test_a_second_chat_is_listed_as_queued_and_runs_after_the_first(
     here: World, tmp_path: Path
 ) -> None:
     with Gate(tmp_path / "gate") as gate:
@@ -193,7 +193,7 @@ async def test_a_waiting_chat_can_be_cancelled_and_the_next_one_runs(here: World
     assert cancelled["status"] == "cancelled"
     ended = await here.end_of(second)
     assert (ended.status, ended.events) == ("cancelled", [])
-    # Cancelling what is over changes nothing.
+    # Cancelling an ended chat changes nothing.
     assert (await here.one("cancel", stream_id=second))["status"] == "cancelled"
     await here.one("cancel", stream_id=first)
     assert (await here.end_of(third)).text == "third"
@@ -201,7 +201,9 @@ async def test_a_waiting_chat_can_be_cancelled_and_the_next_one_runs(here: World
     assert items[-2]["content"]["type"] == "complete"
 
 
-async def test_a_chat_that_is_cancelled_while_it_waits_says_so_to_its_caller(here: World) -> None:
+async def test_the_caller_of_a_chat_that_is_cancelled_in_the_queue_gets_an_error(
+    here: World,
+) -> None:
     first = await here.begin(HANG)
     waiting = asyncio.ensure_future(here.items("claudecode.chat", name="s", prompt="say: last"))
     new = await here.until_listed(lambda row: row["status"] == "queued")
@@ -212,7 +214,7 @@ async def test_a_chat_that_is_cancelled_while_it_waits_says_so_to_its_caller(her
     await here.one("cancel", stream_id=first)
 
 
-async def test_who_will_not_wait_is_refused_by_a_busy_session(here: World) -> None:
+async def test_if_busy_refuse_is_a_conflict_in_a_busy_session(here: World) -> None:
     first = await here.begin(HANG)
     with pytest.raises(Failure, match="busy with another chat") as caught:
         await here.begin(say("no"), if_busy="refuse")
@@ -222,7 +224,7 @@ async def test_who_will_not_wait_is_refused_by_a_busy_session(here: World) -> No
     assert (await here.chat(say("yes"), if_busy="refuse")).status == "complete"
 
 
-async def test_of_many_that_will_not_wait_one_runs_and_all_others_are_refused(
+async def test_of_many_chats_with_if_busy_refuse_one_runs(
     here: World,
 ) -> None:
     calls = [here.begin(HANG, if_busy="refuse") for _ in range(10)]
@@ -234,7 +236,7 @@ async def test_of_many_that_will_not_wait_one_runs_and_all_others_are_refused(
     await here.one("cancel", stream_id=started[0])
 
 
-async def test_many_chats_at_once_on_a_new_name_make_one_session_and_all_run(
+async def test_many_first_chats_at_once_create_one_session_and_all_run(
     here: World,
 ) -> None:
     started = await asyncio.gather(*(here.begin(say(f"n{n}")) for n in range(5)))
@@ -262,7 +264,7 @@ async def test_a_queue_survives_a_restart_and_the_interrupted_chat_does_not_run_
     assert words == ["second", "third"]
 
 
-async def test_a_chat_that_waited_through_a_restart_says_that_the_environment_is_the_daemons(
+async def test_a_chat_queued_before_a_restart_reports_the_environment_of_the_daemon(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WHOSE", "the daemon's")
@@ -272,7 +274,7 @@ async def test_a_chat_that_waited_through_a_restart_says_that_the_environment_is
     assert ordinary.of("tool_result")[0]["output"] == "the caller's"
     assert "environment" not in ordinary.events[0]
     before = await here.begin(HANG)
-    # One that waits for its turn in a hub that goes on keeps what its caller had.
+    # A queued chat of a running hub keeps the environment of its caller.
     behind = await here.begin(ask)
     await here.one("cancel", stream_id=before)
     waited = await here.end_of(behind)
@@ -293,7 +295,7 @@ async def test_a_chat_that_waited_through_a_restart_says_that_the_environment_is
     assert "environment" not in again.events[0]
 
 
-async def test_a_chat_that_waited_through_a_restart_gets_nothing_of_who_wakes_it(
+async def test_a_chat_queued_before_a_restart_does_not_get_the_environment_of_another_caller(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await here.begin(HANG, **BASH)
@@ -305,9 +307,9 @@ async def test_a_chat_that_waited_through_a_restart_gets_nothing_of_who_wakes_it
     plugin = here.hub.find(["claudecode"]).activation
     assert isinstance(plugin, ClaudeCode)
     # The hub has tried to go on with it, and found no room.
-    await asyncio.gather(*plugin.chats._tasks)
+    await asyncio.gather(*plugin.queue._tasks)
     monkeypatch.setattr(chats, "MAX_RUNNING", 64)
-    # Somebody else asks for something on the same session, and so sets it going.
+    # A call of another client on the same session starts the queue.
     here.environment["WHOSE"] = "somebody else's"
     third = await here.begin(say("third"))
     ended = await here.end_of(second)
@@ -316,7 +318,7 @@ async def test_a_chat_that_waited_through_a_restart_gets_nothing_of_who_wakes_it
     assert (await here.end_of(third)).text == "third"
 
 
-async def test_a_chat_that_cannot_begin_fails_and_those_behind_it_run(
+async def test_a_chat_that_cannot_start_fails_and_the_next_ones_run(
     here: World, tmp_path: Path
 ) -> None:
     gone = tmp_path / "gone"
@@ -329,8 +331,8 @@ async def test_a_chat_that_cannot_begin_fails_and_those_behind_it_run(
     for stream in (second, third):
         ended = await here.end_of(stream)
         assert ended.status == "failed"
-        assert str(ended.error).endswith("gone is not there")
-    with pytest.raises(Failure, match="is not there"):
+        assert str(ended.error).endswith("gone does not exist")
+    with pytest.raises(Failure, match="does not exist"):
         await here.begin(say("fourth"))
     gone.mkdir()
     assert (await here.chat(say("fifth"))).text == "fifth"
@@ -348,9 +350,7 @@ async def test_a_caller_that_leaves_does_not_end_the_chat(here: World) -> None:
 
 
 @pytest.mark.parametrize("turns", range(0, 40, 8))
-async def test_a_chat_can_be_cancelled_at_any_moment_of_its_beginning(
-    here: World, turns: int
-) -> None:
+async def test_a_chat_can_be_cancelled_at_any_moment_of_its_start(here: World, turns: int) -> None:
     starting = asyncio.ensure_future(here.begin(HANG))
     stream = (await here.until_listed(lambda row: True))["stream_id"]
     for _ in range(turns):
@@ -372,7 +372,7 @@ async def test_more_chats_than_may_run_at_once_wait_and_all_end(
     assert [each.text for each in ended] == [f"n{n}" for n in range(6)]
 
 
-async def test_a_chat_that_waits_for_room_begins_when_the_one_before_it_cannot(
+async def test_a_waiting_chat_takes_the_place_of_one_that_cannot_start(
     here: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     gone = tmp_path / "gone"

@@ -20,7 +20,7 @@ async def api() -> AsyncIterator[FakeMessagesApi]:
 
 
 class Claude(Program):
-    """The real program, with an API of its own."""
+    """The real program, with a fake API."""
 
     def __init__(self, directory: Path, api: FakeMessagesApi) -> None:
         retries = {"CLAUDE_CODE_MAX_RETRIES": "3"}
@@ -28,7 +28,7 @@ class Claude(Program):
         self.api = api
 
 
-@pytest.fixture
+@pytest.fixture(params=[pytest.param("claude", marks=pytest.mark.soak)])
 def claude(tmp_path: Path, api: FakeMessagesApi) -> Claude:
     return Claude(tmp_path, api)
 
@@ -37,7 +37,7 @@ def texts(conversation: list[dict[str, Any]]) -> str:
     return json.dumps(conversation)
 
 
-async def test_claude_says_what_the_prompt_asked_for(claude: Claude) -> None:
+async def test_the_fake_api_follows_the_directives_of_the_prompt(claude: Claude) -> None:
     said = await claude.ask("SAY[two words]")
     assert said.blocks("assistant") == [{"type": "text", "text": "two words"}]
     assert said.lines[-1]["result"] == "two words"
@@ -56,14 +56,14 @@ async def test_thinking_reaches_claude_with_its_signature(claude: Claude) -> Non
     assert spoken["text"] == "four"
 
 
-async def test_a_tool_is_run_and_its_result_comes_back_to_the_api(claude: Claude) -> None:
+async def test_claude_runs_a_tool_and_sends_its_result(claude: Claude) -> None:
     said = await claude.ask("RUN_BASH[touch made && echo done]", "--allowedTools", "Bash")
     assert (claude.cwd / "made").exists()
     assert said.lines[-1]["result"] == "final answer; tool said: done"
     assert len(claude.api.conversations) == 2
 
 
-async def test_what_follows_a_tool_is_said_after_its_result(claude: Claude) -> None:
+async def test_directives_after_a_tool_are_followed_after_its_result(claude: Claude) -> None:
     # Quoted: the shell may be one that looks for a file of such a name.
     prompt = "RUN_BASH[echo 'a[0]'] RUN_BASH[echo b] SAY[both done]"
     said = await claude.ask(prompt, "--allowedTools", "Bash")
@@ -82,7 +82,7 @@ async def test_two_tools_of_one_message_are_both_run(claude: Claude) -> None:
     assert len(identities) == 1
 
 
-async def test_an_overloaded_api_is_tried_again_until_it_answers(claude: Claude) -> None:
+async def test_claude_retries_an_overloaded_api(claude: Claude) -> None:
     said = await claude.ask("STATUS[529 x2] SAY[recovered]")
     retries = said.of_type("system", "api_retry")
     assert [(retry["attempt"], retry["error_status"]) for retry in retries] == [(1, 529), (2, 529)]
@@ -90,25 +90,25 @@ async def test_an_overloaded_api_is_tried_again_until_it_answers(claude: Claude)
     assert len(claude.api.conversations) == 3
 
 
-async def test_an_error_that_stays_is_an_error_of_the_result(claude: Claude) -> None:
+async def test_a_permanent_error_is_in_the_result(claude: Claude) -> None:
     said = await claude.ask("STATUS[400]", status=1)
     result = said.lines[-1]
     assert (result["subtype"], result["is_error"]) == ("success", True)
     assert result["api_error_status"] == 400
 
 
-async def test_a_cut_connection_is_noticed_and_the_answer_asked_for_again(claude: Claude) -> None:
+async def test_claude_requests_the_answer_again_after_a_cut_connection(claude: Claude) -> None:
     said = await claude.ask("CUT[half a senten] SAY[a whole sentence]")
     assert said.lines[-1]["result"] == "a whole sentence"
     assert len(claude.api.conversations) == 2
 
 
-async def test_a_slow_answer_arrives_whole(claude: Claude) -> None:
+async def test_a_slow_answer_arrives_complete(claude: Claude) -> None:
     said = await claude.ask("SLOW[0.2] SAY[one piece after the other]")
     assert said.lines[-1]["result"] == "one piece after the other"
 
 
-async def test_a_resumed_session_sends_what_was_said_before(claude: Claude) -> None:
+async def test_a_resumed_session_sends_the_earlier_messages(claude: Claude) -> None:
     first = await claude.ask("first SAY[alpha]")
     session = first.lines[-1]["session_id"]
     second = await claude.ask("second SAY[beta]", f"--resume={session}")
@@ -117,7 +117,7 @@ async def test_a_resumed_session_sends_what_was_said_before(claude: Claude) -> N
     assert sent.index("first SAY[alpha]") < sent.index('"alpha"') < sent.index("second SAY[beta]")
 
 
-async def test_a_fork_at_a_message_sends_only_what_came_before_it(claude: Claude) -> None:
+async def test_a_fork_at_a_message_sends_only_the_messages_before_it(claude: Claude) -> None:
     first = await claude.ask("first SAY[alpha]")
     session = first.lines[-1]["session_id"]
     at = first.of_type("assistant")[-1]["uuid"]
@@ -183,7 +183,7 @@ async def test_probes_token_counts_and_requests_that_do_not_stream_are_answered(
     assert unknown.startswith(b"HTTP/1.1 404")
 
 
-def test_a_prompt_that_comes_with_results_of_an_interrupted_tool_is_a_new_prompt() -> None:
+def test_a_prompt_with_results_of_an_interrupted_tool_is_a_new_prompt() -> None:
     result = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
     note = {"type": "text", "text": "[Request interrupted by user for tool use]"}
     prompt = {"type": "text", "text": "SAY[fresh]"}

@@ -1,4 +1,4 @@
-"""Hundreds of sessions and many chats in one real daemon: it stays small, and answers everybody."""
+"""Hundreds of sessions and many chats in one daemon: bounded memory, and prompt answers."""
 
 import asyncio
 from collections import Counter
@@ -79,9 +79,9 @@ async def ask(daemon: Daemon, calls: list[tuple[str, dict[str, Any]]]) -> int:
 async def many_sessions(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[Daemon, Caller]]:
-    """A daemon with all its sessions, whose memory was looked at."""
+    """A daemon with all its sessions, and its memory use before the chats."""
     async with daemon_and_caller(directory, "offline", monkeypatch) as (daemon, caller, _):
-        # What is loaded on first use is loaded now.
+        # Modules that are imported on first use are imported now.
         await caller.records(await caller.begin(say("warm"), name="warm"))
         await caller.call("list")
         before = resident(daemon)
@@ -94,7 +94,7 @@ async def many_sessions(
         yield daemon, caller
 
 
-async def test_while_twenty_of_two_hundred_sessions_chat_everybody_else_is_answered(
+async def test_other_calls_are_answered_while_twenty_of_two_hundred_sessions_chat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with many_sessions(tmp_path, monkeypatch) as (daemon, caller):
@@ -115,7 +115,7 @@ async def test_while_twenty_of_two_hundred_sessions_chat_everybody_else_is_answe
             async with daemon.client() as client:
                 so_far = await said(client, talking[-1])
 
-            # Nobody lets a chat go before all of these are answered.
+            # All chats hang until these calls are answered.
             questions: list[tuple[str, dict[str, Any]]] = [
                 ("claudecode.list", {}),
                 ("echo.once", {"message": "hello"}),

@@ -33,7 +33,8 @@ async def create(here: World, **options: Any) -> None:
     await here.one("create", name="s", mcp_config={"mcpServers": servers}, **options)
 
 
-async def test_a_tool_of_a_server_of_the_session_is_called_and_its_result_is_kept(
+@pytest.mark.soak
+async def test_a_tool_of_a_session_server_is_called_and_its_result_is_stored(
     here: World,
 ) -> None:
     await create(here, allowed_tools=[tool_of("office"), tool_of("home")])
@@ -62,7 +63,7 @@ async def test_a_tool_of_a_server_of_the_session_is_called_and_its_result_is_kep
             result["output"],
             result["is_error"],
         )
-    # The model was told what the servers said, and is told so again from the tree.
+    # The context has the results of the servers, and so has the one from the tree.
     assert "030 1234" in str(here.api.conversations[-1])
     before = await here.context()
     assert (await here.chat(say("on"))).status == "complete"
@@ -71,7 +72,8 @@ async def test_a_tool_of_a_server_of_the_session_is_called_and_its_result_is_kep
     assert is_sound(told)
 
 
-async def test_the_servers_of_a_session_come_beside_the_users_own(here: World) -> None:
+@pytest.mark.soak
+async def test_session_servers_are_added_to_those_of_the_user(here: World) -> None:
     settings = Path(here.environment["CLAUDE_CONFIG_DIR"], ".claude.json")
     settings.write_text(json.dumps({"mcpServers": {"own": phone_book.config(me="110")}}))
     await create(here, allowed_tools=[tool_of("office"), tool_of("own")])
@@ -81,7 +83,7 @@ async def test_the_servers_of_a_session_come_beside_the_users_own(here: World) -
     assert [given[event["tool_use_id"]] for event in ended.of("tool_use")] == ["030 1234", "110"]
 
 
-async def test_a_tool_of_a_server_needs_permission_like_any_other(here: World) -> None:
+async def test_a_tool_of_a_server_needs_an_approval(here: World) -> None:
     await create(here, allowed_tools=[tool_of("office")])
     ended = await here.chat(prompt=calling(("office", "ann"), ("home", "bob")))
     assert ended.status == "complete"
@@ -92,6 +94,7 @@ async def test_a_tool_of_a_server_needs_permission_like_any_other(here: World) -
     assert "0170 9" not in str(here.api.conversations)
 
 
+@pytest.mark.soak
 async def test_a_server_that_does_not_start_fails_its_tool_and_not_the_chat(here: World) -> None:
     servers = {"office": phone_book.config(ann="030 1234"), "gone": {"command": "/nowhere/to/be"}}
     tools = [tool_of("office"), tool_of("gone")]

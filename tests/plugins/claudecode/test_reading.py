@@ -8,17 +8,24 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
-from hubd.plugins.claudecode.methods import consumer_turns as turns
 from hubd.plugins.claudecode.plugin import ClaudeCode
+from hubd.plugins.claudecode.record import consumer_locks
 from hubd.storage import ids
 from hubd.storage.streams import streams
 from tests.fakes.agent_process import agent_environment
-from tests.plugins.claudecode.driven import NOW, DrivenChat, begin_chat, claude_hub, in_a_hub
+from tests.plugins.claudecode.scripted_chat import (
+    NOW,
+    ScriptedChat,
+    begin_chat,
+    claude_hub,
+    create_session,
+    in_a_hub,
+)
 from tests.support import (
     PATIENCE_SECONDS,
     Collector,
@@ -26,10 +33,11 @@ from tests.support import (
     LineClient,
     call_error,
     call_events,
+    examples,
 )
 
 Json = dict[str, Any]
-# Longer than any test takes: whoever waits is woken, or the test has found a hang.
+# Longer than any test takes: a poll that is not woken before that hangs.
 LONG = 60_000
 
 
@@ -45,7 +53,7 @@ async def hub(running: tuple[Hub, ClaudeCode]) -> Hub:
 
 
 @pytest.fixture
-async def chat(running: tuple[Hub, ClaudeCode]) -> DrivenChat:
+async def chat(running: tuple[Hub, ClaudeCode]) -> ScriptedChat:
     """A chat with ten events, of which the last eight are numbered as they are."""
     made = await begin_chat(running[1])
     await made.push(*range(2, 10))
@@ -75,7 +83,7 @@ async def consumers(hub: Hub) -> dict[str, tuple[int, int]]:
 
 
 async def test_every_address_with_every_position_reads_the_same_events(
-    hub: Hub, chat: DrivenChat
+    hub: Hub, chat: ScriptedChat
 ) -> None:
     third = (await poll(hub, from_seq=2, limit=1))["events"][0]
     session_id = ids.text(chat.session.id)
@@ -99,8 +107,8 @@ async def test_every_address_with_every_position_reads_the_same_events(
             assert (page["status"], page["pending_approvals"]) == ("running", [])
 
 
-async def test_limit_five_gives_the_first_five_and_then_the_sixth(
-    hub: Hub, chat: DrivenChat
+async def test_limit_five_returns_five_events_and_the_next_poll_the_sixth(
+    hub: Hub, chat: ScriptedChat
 ) -> None:
     first = await poll(hub, from_seq=0, limit=5)
     assert seqs(first) == [0, 1, 2, 3, 4]
@@ -111,9 +119,7 @@ async def test_limit_five_gives_the_first_five_and_then_the_sixth(
     assert not behind["has_more"]
 
 
-async def test_the_two_consumers_of_seed_000_read_each_at_its_own_pace(
-    hub: Hub, chat: DrivenChat
-) -> None:
+async def test_two_consumers_read_at_their_own_pace(hub: Hub, chat: ScriptedChat) -> None:
     # Consumer A reads the first five events, and its cursor is the node of the fifth.
     a = await poll(hub, from_seq=0, limit=5)
     assert seqs(a) == [0, 1, 2, 3, 4]
@@ -132,8 +138,8 @@ async def test_the_two_consumers_of_seed_000_read_each_at_its_own_pace(
     assert seqs(await poll(hub, consumer="a")) == [5, 6, 7, 8, 9]
 
 
-async def test_a_poll_without_news_gives_back_the_position_it_was_given(
-    hub: Hub, chat: DrivenChat
+async def test_a_poll_without_new_events_returns_the_given_position(
+    hub: Hub, chat: ScriptedChat
 ) -> None:
     last = (await poll(hub, from_seq=9))["cursor"]
     for _ in range(2):
@@ -144,8 +150,8 @@ async def test_a_poll_without_news_gives_back_the_position_it_was_given(
     assert (page["cursor"], page["read_position"]) == (None, 10)
 
 
-async def test_a_poll_of_a_session_is_of_its_newest_chat_and_older_ones_stay_readable(
-    hub: Hub, chat: DrivenChat, running: tuple[Hub, ClaudeCode]
+async def test_a_poll_of_a_session_reads_its_newest_chat_and_older_ones_stay_readable(
+    hub: Hub, chat: ScriptedChat, running: tuple[Hub, ClaudeCode]
 ) -> None:
     await poll(hub, limit=3)
     await chat.end()
@@ -158,9 +164,7 @@ async def test_a_poll_of_a_session_is_of_its_newest_chat_and_older_ones_stay_rea
     assert page["status"] == "complete"
 
 
-async def test_events_come_with_their_node_their_time_and_their_handle(
-    hub: Hub, chat: DrivenChat
-) -> None:
+async def test_events_have_a_node_a_time_and_a_handle(hub: Hub, chat: ScriptedChat) -> None:
     for record in (await poll(hub, from_seq=0))["events"]:
         event_type, node_id = record["event"]["type"], record["node_id"]
         assert record["event"]["handle"] == f"claudecode@1.0.0::chat_event:{node_id}:{event_type}"
@@ -168,10 +172,8 @@ async def test_events_come_with_their_node_their_time_and_their_handle(
 
 
 @given(st.integers(1, 60), st.integers(0, 59), st.integers(1, 70))
-@settings(max_examples=12)
-def test_a_poll_is_the_path_between_two_nodes_with_their_handles_resolved(
-    count: int, start: int, limit: int
-) -> None:
+@examples(4)
+def test_a_page_equals_the_path_between_two_nodes(count: int, start: int, limit: int) -> None:
     async def example(hub: Hub, plugin: ClaudeCode) -> None:
         chat = await begin_chat(plugin)
         await chat.push(*range(2, count + 2))
@@ -205,10 +207,10 @@ def test_a_poll_is_the_path_between_two_nodes_with_their_handles_resolved(
         in_a_hub(Path(directory), example)
 
 
-# What cannot be
+# Invalid calls
 
 
-async def test_two_positions_at_once_are_refused(hub: Hub, chat: DrivenChat) -> None:
+async def test_two_positions_at_once_are_refused(hub: Hub, chat: ScriptedChat) -> None:
     cursor = (await poll(hub, from_seq=0))["cursor"]
     given: Json = {"from_seq": 1, "cursor": cursor, "consumer": "c"}
     for left_out in given:
@@ -220,16 +222,16 @@ async def test_two_positions_at_once_are_refused(hub: Hub, chat: DrivenChat) -> 
 @pytest.mark.parametrize(
     "address", [{}, {"name": "s", "stream_id": "00000000"}, {"name": "s", "session_id": "x"}]
 )
-async def test_a_stream_is_named_in_exactly_one_way(
-    hub: Hub, chat: DrivenChat, address: Json
+async def test_exactly_one_address_of_a_stream_is_required(
+    hub: Hub, chat: ScriptedChat, address: Json
 ) -> None:
     for method in ("poll", "follow", "cancel", "consumers_list"):
         error = await call_error(hub, f"claudecode.{method}", **address)
         assert error["code"] == "invalid_params"
 
 
-async def test_what_is_no_event_of_the_stream_is_no_cursor(
-    hub: Hub, chat: DrivenChat, running: tuple[Hub, ClaudeCode]
+async def test_a_cursor_outside_the_stream_is_refused(
+    hub: Hub, chat: ScriptedChat, running: tuple[Hub, ClaudeCode]
 ) -> None:
     other = await begin_chat(running[1], "other")
     foreign = (await poll(hub, stream_id=other.stream_id, from_seq=0))["cursor"]
@@ -240,19 +242,21 @@ async def test_what_is_no_event_of_the_stream_is_no_cursor(
     assert error["code"] == "invalid_params"
 
 
-async def test_what_is_not_there_is_not_found(hub: Hub, running: tuple[Hub, ClaudeCode]) -> None:
+async def test_missing_streams_and_sessions_are_not_found(
+    hub: Hub, running: tuple[Hub, ClaudeCode]
+) -> None:
     for address in ({"name": "nobody"}, {"stream_id": str(uuid4())}, {"session_id": str(uuid4())}):
         assert (await call_error(hub, "claudecode.poll", **address))["code"] == "not_found"
-    await running[1].make_session("quiet", "/", "{}")
+    await create_session(running[1], "quiet")
     error = await call_error(hub, "claudecode.poll", name="quiet")
     assert error["code"] == "not_found"
-    assert error["guidance"]["suggestion"] == "Start with claudecode.chat_async"
+    assert error["guidance"]["suggestion"] == "Start one with `synapse claudecode chat`"
 
 
 @pytest.mark.parametrize(
     "wrong", [{"limit": 0}, {"limit": 1001}, {"from_seq": -1}, {"wait_ms": 60_001}]
 )
-async def test_numbers_out_of_bounds_are_refused(hub: Hub, chat: DrivenChat, wrong: Json) -> None:
+async def test_numbers_out_of_bounds_are_refused(hub: Hub, chat: ScriptedChat, wrong: Json) -> None:
     error = await call_error(hub, "claudecode.poll", name="s", **wrong)
     assert error["code"] == "invalid_params"
 
@@ -260,10 +264,10 @@ async def test_numbers_out_of_bounds_are_refused(hub: Hub, chat: DrivenChat, wro
 # Consumers
 
 
-async def test_a_poll_that_names_no_position_is_that_of_the_default_consumer(
-    hub: Hub, chat: DrivenChat
+async def test_a_poll_without_a_position_uses_the_default_consumer(
+    hub: Hub, chat: ScriptedChat
 ) -> None:
-    # Seed 001: the first poll returns events 0 to 2, the second one starts at seq 3.
+    # The first poll returns events 0 to 2, the second one starts at seq 3.
     first = await poll(hub, stream_id=chat.stream_id, limit=3)
     assert (seqs(first), first["read_position"]) == ([0, 1, 2], 3)
     assert seqs(await poll(hub, limit=1)) == [3]
@@ -273,8 +277,8 @@ async def test_a_poll_that_names_no_position_is_that_of_the_default_consumer(
     assert seqs(await poll(hub, consumer="default", limit=1)) == [4]
 
 
-async def test_without_auto_ack_a_consumer_moves_only_when_it_says_so(
-    hub: Hub, chat: DrivenChat
+async def test_without_auto_ack_only_acknowledgements_move_a_consumer(
+    hub: Hub, chat: ScriptedChat
 ) -> None:
     for _ in range(2):
         page = await poll(hub, consumer="c", limit=3, auto_ack=False)
@@ -283,7 +287,7 @@ async def test_without_auto_ack_a_consumer_moves_only_when_it_says_so(
     [moved] = await call_events(hub, "claudecode.consumers_ack", **ack, seq=1)
     assert (moved["type"], moved["position"]) == ("ok", 2)
     assert seqs(await poll(hub, consumer="c", limit=2, auto_ack=False)) == [2, 3]
-    # To be done with less than before is no news.
+    # An earlier acknowledgement changes nothing.
     [moved] = await call_events(hub, "claudecode.consumers_ack", **ack, seq=0)
     assert moved["position"] == 2
     assert await consumers(hub) == {"c": (2, 8)}
@@ -291,17 +295,17 @@ async def test_without_auto_ack_a_consumer_moves_only_when_it_says_so(
     assert error["code"] == "invalid_params"
 
 
-async def test_a_poll_with_ack_acknowledges_and_returns_what_follows(
-    hub: Hub, chat: DrivenChat
+async def test_a_poll_with_ack_acknowledges_and_returns_the_next_events(
+    hub: Hub, chat: ScriptedChat
 ) -> None:
     page = await poll(hub, consumer="c", limit=3, auto_ack=False)
     for _ in range(2):
-        # Nothing moves by itself, whatever auto_ack says.
+        # With `ack`, auto_ack has no effect.
         page = await poll(hub, consumer="c", limit=3, ack=2, auto_ack=True)
         assert (seqs(page), page["read_position"]) == ([3, 4, 5], 6)
         assert await consumers(hub) == {"c": (3, 7)}
     assert seqs(await poll(hub, consumer="c", ack=5)) == [6, 7, 8, 9]
-    # What was acknowledged stays so.
+    # Acknowledged events stay acknowledged.
     assert seqs(await poll(hub, consumer="c", ack=0, limit=1)) == [6]
     page = await poll(hub, consumer="c", ack=9)
     assert (seqs(page), page["has_more"]) == ([], False)
@@ -310,7 +314,7 @@ async def test_a_poll_with_ack_acknowledges_and_returns_what_follows(
     assert await consumers(hub) == {"c": (10, 0), "default": (8, 2)}
 
 
-async def test_an_ack_that_makes_no_sense_is_refused(hub: Hub, chat: DrivenChat) -> None:
+async def test_an_invalid_ack_is_refused(hub: Hub, chat: ScriptedChat) -> None:
     cursor = (await poll(hub, from_seq=0))["cursor"]
     for wrong in (
         {"ack": 10},
@@ -323,8 +327,8 @@ async def test_an_ack_that_makes_no_sense_is_refused(hub: Hub, chat: DrivenChat)
     assert await consumers(hub) == {}
 
 
-async def test_a_consumer_without_news_gets_the_cursor_it_has_reached(
-    hub: Hub, chat: DrivenChat
+async def test_an_empty_page_of_a_consumer_has_the_cursor_it_has_reached(
+    hub: Hub, chat: ScriptedChat
 ) -> None:
     last = (await poll(hub, consumer="c"))["cursor"]
     assert last
@@ -348,7 +352,7 @@ class Unread(Collector):
 
 
 async def test_a_page_under_way_makes_other_polls_of_its_consumer_wait(
-    hub: Hub, chat: DrivenChat, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, chat: ScriptedChat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = Unread()
     params = {"name": "s", "consumer": "c", "limit": 3}
@@ -366,13 +370,13 @@ async def test_a_page_under_way_makes_other_polls_of_its_consumer_wait(
     client.handed_over.set_result(True)
     await unread
     assert seqs(await second) == [3, 4, 5]
-    assert not chat.plugin._turns._turns
+    assert not chat.plugin.pages.locks._entries
 
     # A client that never reads blocks nothing for ever.
     client = Unread()
     unread = asyncio.create_task(Call(hub, "claudecode.poll", params, client).run())
     await client.asked.wait()
-    monkeypatch.setattr(turns, "TURN_SECONDS", 0.001)
+    monkeypatch.setattr(consumer_locks, "LOCK_SECONDS", 0.001)
     for method in ("poll", "consumers_reset", "consumers_delete"):
         error = await call_error(hub, f"claudecode.{method}", name="s", consumer="c")
         assert error["code"] == "conflict", method
@@ -381,10 +385,10 @@ async def test_a_page_under_way_makes_other_polls_of_its_consumer_wait(
     client.handed_over.set_result(False)
     await unread
     assert seqs(await poll(hub, consumer="c")) == [6, 7, 8, 9]
-    assert not chat.plugin._turns._turns
+    assert not chat.plugin.pages.locks._entries
 
 
-async def test_an_acknowledgement_during_a_delivery_is_kept(hub: Hub, chat: DrivenChat) -> None:
+async def test_an_acknowledgement_during_a_delivery_is_kept(hub: Hub, chat: ScriptedChat) -> None:
     client = Unread()
     params = {"name": "s", "consumer": "c", "limit": 3}
     unread = asyncio.create_task(Call(hub, "claudecode.poll", params, client).run())
@@ -395,7 +399,7 @@ async def test_an_acknowledgement_during_a_delivery_is_kept(hub: Hub, chat: Driv
     assert await consumers(hub) == {"c": (8, 2)}
 
 
-async def test_consumers_are_reset_and_forgotten(hub: Hub, chat: DrivenChat) -> None:
+async def test_consumers_are_reset_and_deleted(hub: Hub, chat: ScriptedChat) -> None:
     await poll(hub, consumer="a")
     await poll(hub, consumer="b", limit=4)
     assert await consumers(hub) == {"a": (10, 0), "b": (4, 6)}
@@ -403,7 +407,7 @@ async def test_consumers_are_reset_and_forgotten(hub: Hub, chat: DrivenChat) -> 
     assert seqs(await poll(hub, consumer="a")) == [8, 9]
     await call_events(hub, "claudecode.consumers_reset", name="s", consumer="a")
     assert seqs(await poll(hub, consumer="a", limit=1)) == [0]
-    # Not beyond the end: what comes next would be missed.
+    # Not beyond the end, because the next events would be missed.
     await call_events(hub, "claudecode.consumers_reset", name="s", consumer="a", seq=99)
     assert await consumers(hub) == {"a": (10, 0), "b": (4, 6)}
     await call_events(hub, "claudecode.consumers_delete", name="s", consumer="a")
@@ -413,7 +417,7 @@ async def test_consumers_are_reset_and_forgotten(hub: Hub, chat: DrivenChat) -> 
     assert seqs(await poll(hub, consumer="a", limit=1)) == [0]
 
 
-async def test_a_consumer_outlives_the_hub(tmp_path: Path) -> None:
+async def test_a_consumer_survives_a_restart(tmp_path: Path) -> None:
     async with claude_hub(tmp_path) as (hub, plugin):
         await begin_chat(plugin)
         await poll(hub, consumer="c", limit=1)
@@ -422,8 +426,8 @@ async def test_a_consumer_outlives_the_hub(tmp_path: Path) -> None:
         assert (seqs(page), page["status"]) == ([1], "interrupted")
 
 
-async def test_a_consumer_that_is_up_to_date_costs_no_write(
-    hub: Hub, chat: DrivenChat, running: tuple[Hub, ClaudeCode]
+async def test_a_poll_without_events_writes_nothing(
+    hub: Hub, chat: ScriptedChat, running: tuple[Hub, ClaudeCode]
 ) -> None:
     await poll(hub, consumer="c")
     before = running[1].db.commits
@@ -433,7 +437,7 @@ async def test_a_consumer_that_is_up_to_date_costs_no_write(
 
 
 async def test_polls_of_one_consumer_at_the_same_time_share_the_events(
-    hub: Hub, chat: DrivenChat
+    hub: Hub, chat: ScriptedChat
 ) -> None:
     pages = await asyncio.gather(*(poll(hub, consumer="c", limit=2) for _ in range(8)))
     assert sorted(seq for page in pages for seq in seqs(page)) == list(range(10))
@@ -454,7 +458,7 @@ async def waiting(hub: Hub, **params: Any) -> asyncio.Task[Json]:
 
 @pytest.mark.parametrize("position", [{"from_seq": 10}, {"consumer": "c"}, {}])
 async def test_a_long_poll_returns_when_an_event_comes(
-    hub: Hub, chat: DrivenChat, position: Json
+    hub: Hub, chat: ScriptedChat, position: Json
 ) -> None:
     if "from_seq" not in position:
         await poll(hub, **position)
@@ -465,8 +469,8 @@ async def test_a_long_poll_returns_when_an_event_comes(
     assert (seqs(page), page["status"]) == ([10], "running")
 
 
-async def test_a_long_poll_returns_at_once_if_there_is_something(
-    hub: Hub, chat: DrivenChat
+async def test_a_long_poll_returns_at_once_if_there_are_events(
+    hub: Hub, chat: ScriptedChat
 ) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert seqs(await poll(hub, consumer="c", wait_ms=LONG)) == list(range(10))
@@ -474,19 +478,21 @@ async def test_a_long_poll_returns_at_once_if_there_is_something(
 
 @pytest.mark.parametrize("status", ["complete", "failed", "cancelled", "interrupted"])
 async def test_a_long_poll_returns_when_the_chat_ends(
-    hub: Hub, chat: DrivenChat, status: streams.Status
+    hub: Hub, chat: ScriptedChat, status: streams.Status
 ) -> None:
     task = await waiting(hub, from_seq=11)
     await chat.end(status)
     async with asyncio.timeout(PATIENCE_SECONDS):
         page = await task
     assert (page["events"], page["status"], page["total_events"]) == ([], status, 11)
-    # And from then on nobody waits for what will never come.
+    # After the end, a long poll returns at once.
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert (await poll(hub, from_seq=11, wait_ms=LONG))["events"] == []
 
 
-async def test_a_long_poll_returns_empty_when_its_time_is_over(hub: Hub, chat: DrivenChat) -> None:
+async def test_a_long_poll_returns_an_empty_page_after_its_time(
+    hub: Hub, chat: ScriptedChat
+) -> None:
     page = await poll(hub, from_seq=10, wait_ms=1)
     assert (page["events"], page["status"], page["read_position"]) == ([], "running", 10)
     await poll(hub, consumer="c")
@@ -494,7 +500,7 @@ async def test_a_long_poll_returns_empty_when_its_time_is_over(hub: Hub, chat: D
     assert (page["events"], page["read_position"]) == ([], 10)
 
 
-async def test_a_long_poll_for_a_later_event_waits_for_that_one(hub: Hub, chat: DrivenChat) -> None:
+async def test_a_long_poll_from_a_later_event_waits_for_it(hub: Hub, chat: ScriptedChat) -> None:
     task = await waiting(hub, from_seq=11)
     await chat.push(10)
     await chat.push(11)
@@ -502,9 +508,7 @@ async def test_a_long_poll_for_a_later_event_waits_for_that_one(hub: Hub, chat: 
         assert seqs(await task) == [11]
 
 
-async def test_a_poll_that_does_not_wait_is_not_held_up_by_one_that_does(
-    hub: Hub, chat: DrivenChat
-) -> None:
+async def test_a_long_poll_does_not_delay_another_poll(hub: Hub, chat: ScriptedChat) -> None:
     await poll(hub, consumer="c")
     task = await waiting(hub, consumer="c")
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -514,7 +518,9 @@ async def test_a_poll_that_does_not_wait_is_not_held_up_by_one_that_does(
     assert seqs(await task) == [10]
 
 
-async def test_who_gives_up_waiting_has_read_nothing(hub: Hub, chat: DrivenChat) -> None:
+async def test_a_cancelled_long_poll_does_not_move_its_consumer(
+    hub: Hub, chat: ScriptedChat
+) -> None:
     await poll(hub, consumer="c")
     task = await waiting(hub, consumer="c")
     task.cancel()
@@ -527,7 +533,7 @@ async def test_who_gives_up_waiting_has_read_nothing(hub: Hub, chat: DrivenChat)
 # Retention
 
 
-async def old_chat(plugin: ClaudeCode, name: str = "s") -> DrivenChat:
+async def old_chat(plugin: ClaudeCode, name: str = "s") -> ScriptedChat:
     """A chat that ended long ago, with twelve events."""
     chat = await begin_chat(plugin, name)
     await chat.push(*range(2, 11))
@@ -536,7 +542,7 @@ async def old_chat(plugin: ClaudeCode, name: str = "s") -> DrivenChat:
     return chat
 
 
-async def test_a_dry_run_says_what_would_go_and_removes_nothing(
+async def test_a_dry_run_lists_events_and_removes_none(
     hub: Hub, running: tuple[Hub, ClaudeCode]
 ) -> None:
     chat = await old_chat(running[1])
@@ -547,7 +553,7 @@ async def test_a_dry_run_says_what_would_go_and_removes_nothing(
     assert len((await poll(hub, from_seq=0))["events"]) == 12
 
 
-async def test_removed_positions_have_expired_whatever_they_are(
+async def test_every_kind_of_removed_position_is_expired(
     hub: Hub, running: tuple[Hub, ClaudeCode]
 ) -> None:
     await old_chat(running[1])
@@ -567,7 +573,7 @@ async def test_removed_positions_have_expired_whatever_they_are(
     ):
         error = await call_error(hub, "claudecode.poll", name="s", **position)
         assert error["code"] == "cursor_expired", position
-        assert error["guidance"]["suggestion"] == "Read on from_seq 12"
+        assert error["guidance"]["suggestion"] == "Continue with from_seq 12"
     for position in ({"from_seq": 12}, {"consumer": "done"}):
         page = await poll(hub, **position)
         assert (page["events"], page["status"], page["total_events"]) == ([], "complete", 12)
@@ -575,7 +581,7 @@ async def test_removed_positions_have_expired_whatever_they_are(
     assert (done["streams"], done["events"]) == (0, 0)
 
 
-async def test_the_conversation_stays_when_its_events_go(
+async def test_the_conversation_stays_when_its_events_are_removed(
     hub: Hub, running: tuple[Hub, ClaudeCode]
 ) -> None:
     chat = await begin_chat(running[1])
@@ -589,7 +595,7 @@ async def test_the_conversation_stays_when_its_events_go(
     assert found["data"]["text"] == "remember me"
 
 
-async def test_chats_that_run_or_ended_lately_keep_their_events(
+async def test_running_and_recent_chats_keep_their_events(
     hub: Hub, running: tuple[Hub, ClaudeCode]
 ) -> None:
     await begin_chat(running[1], "runs")
@@ -602,15 +608,13 @@ async def test_chats_that_run_or_ended_lately_keep_their_events(
     assert done["streams"] == 1
 
 
-async def test_without_a_setting_nothing_goes_unless_it_is_asked_for(
-    hub: Hub, chat: DrivenChat
-) -> None:
+async def test_without_a_setting_retention_needs_days(hub: Hub, chat: ScriptedChat) -> None:
     error = await call_error(hub, "claudecode.retention")
     assert error["code"] == "invalid_params"
     assert "retention_days" in error["guidance"]["suggestion"]
 
 
-async def test_with_a_setting_old_events_go_by_themselves(
+async def test_with_a_setting_old_events_are_removed_in_the_background(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with claude_hub(tmp_path) as (_, plugin):
@@ -629,7 +633,7 @@ async def test_with_a_setting_old_events_go_by_themselves(
 
 
 class Caller:
-    """Calls a daemon as a program would that has an environment of its own."""
+    """Call a daemon as a program with its own environment."""
 
     def __init__(self, client: LineClient, context: Json) -> None:
         self._client = client
@@ -647,7 +651,7 @@ class Caller:
         return dict(event)
 
 
-async def test_the_flow_of_seed_001_over_the_socket_of_a_daemon(
+async def test_chat_async_and_poll_work_over_the_socket_of_a_daemon(
     daemon: Daemon, tmp_path: Path
 ) -> None:
     context = {"cwd": str(tmp_path), "env": agent_environment(tmp_path)}

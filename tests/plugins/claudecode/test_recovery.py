@@ -1,4 +1,4 @@
-"""What a hub finds of the one before it: an agent that ignores every polite signal."""
+"""A hub starts after a crash while an agent of the earlier hub ignores all signals but SIGKILL."""
 
 import shlex
 from collections.abc import AsyncIterator
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hubd.plugins.claudecode.program.process_tree import Identity, kill_family
+from hubd.process.tree import Identity, kill_tree
 from tests.plugins.claudecode.chat_support import Event, say
 from tests.plugins.claudecode.daemon_support import Caller, daemon_and_caller
-from tests.plugins.claudecode.driven import claude_hub
-from tests.plugins.claudecode.test_process import bound, fake, is_running
+from tests.plugins.claudecode.scripted_chat import claude_hub
+from tests.process.support import fake, is_running, limit
 from tests.support import Daemon, call_events
 
 
@@ -61,14 +61,14 @@ async def killed_hub(
         try:
             left = await pids_told(caller, stream)
             daemon.kill()
-            # The program, and one in its group and one in a session of its own: the signal that
-            # the system sends them at the death of the hub has not ended them.
+            # The program, a process in its group and one in another process session. The
+            # parent-death signal has not ended them.
             assert len(left) == 3
             assert pids_of_stream(stream) == left
             yield daemon, caller, stream, left
         finally:
             # Not even a test that fails may leave something behind.
-            kill_family(Identity(0, ""), stream)
+            kill_tree(Identity(0, ""), stream)
 
 
 def is_interrupted(events: list[Event]) -> bool:
@@ -76,14 +76,14 @@ def is_interrupted(events: list[Event]) -> bool:
     return (events[-1]["type"], events[-1]["code"]) == ("error", "interrupted")
 
 
-async def test_what_ignores_every_polite_signal_is_killed_before_any_chat_begins(
+async def test_processes_that_ignore_signals_are_killed_before_a_chat_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bound(monkeypatch)
+    limit(monkeypatch)
     async with killed_hub(tmp_path, monkeypatch) as (daemon, _, stream, left):
         monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "offline")
         async with claude_hub(daemon.home) as (hub, _):
-            # Whoever asks for something else does not wait for that.
+            # Other calls do not wait for that.
             [listed] = await call_events(hub, "claudecode.list")
             assert [(each["name"], each["status"]) for each in listed["sessions"]] == [
                 ("s", "interrupted")
@@ -95,17 +95,19 @@ async def test_what_ignores_every_polite_signal_is_killed_before_any_chat_begins
             followed = await call_events(hub, "claudecode.follow", stream_id=stream)
             kept = [each["event"] for each in followed if each["type"] == "event"]
             assert is_interrupted(kept)
-        [warning] = [each for each in caplog.records if "left behind" in each.getMessage()]
+        [warning] = [
+            each for each in caplog.records if "of a hub that crashed" in each.getMessage()
+        ]
         assert warning.__dict__["stream_id"] == stream
-        # Nothing is left to be looked for: another hub finds nobody.
+        # No process is listed any more, so another hub has nothing to end.
         caplog.clear()
         async with claude_hub(daemon.home) as (hub, _):
             await call_events(hub, "claudecode.chat", name="s", prompt="say: on")
-        assert not [each for each in caplog.records if "left behind" in each.getMessage()]
+        assert not [each for each in caplog.records if "of a hub that crashed" in each.getMessage()]
 
 
 @pytest.mark.soak  # it waits as long as a real agent is given to end by itself
-async def test_a_real_daemon_kills_what_the_one_before_it_has_left(
+async def test_a_daemon_kills_the_processes_of_the_one_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with killed_hub(tmp_path, monkeypatch) as (daemon, caller, stream, left):

@@ -1,4 +1,4 @@
-"""What the handles of claudecode point at, through the hub, by name and by id."""
+"""The handles of claudecode resolve through the hub, by name and by id."""
 
 import json
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ from hubd.plugins.claudecode.handles import (
     TurnRef,
 )
 from hubd.plugins.claudecode.plugin import ClaudeCode
-from hubd.plugins.claudecode.protocol.facts import (
+from hubd.plugins.claudecode.protocol.updates import (
     BlockFinished,
     BlockStarted,
     MessageStarted,
@@ -28,9 +28,9 @@ from hubd.plugins.claudecode.protocol.facts import (
 )
 from hubd.storage import ids
 from hubd.wire.handle import plugin_id
-from tests.plugins.claudecode.driven import DrivenChat, begin_chat, claude_hub
-from tests.plugins.claudecode.test_accumulator import LINES
-from tests.plugins.claudecode.test_mirror import method_of, nodes_of, records_of, replay
+from tests.plugins.claudecode.protocol.test_accumulator import LINES
+from tests.plugins.claudecode.record.test_mirror import method_of, nodes_of, records_of, replay
+from tests.plugins.claudecode.scripted_chat import ScriptedChat, begin_chat, claude_hub
 from tests.support import call_error, call_events
 
 Json = dict[str, Any]
@@ -43,7 +43,7 @@ async def running(tmp_path: Path) -> AsyncIterator[tuple[Hub, ClaudeCode]]:
 
 
 async def resolve(hub: Hub, handle: str) -> Json:
-    """What a handle points at; by name and by the plugin's id it is the same."""
+    """Resolve a handle by the plugin's name and by its id; both give the same data."""
     [resolved] = await call_events(hub, "plexus.resolve_handle", handle=handle)
     name, _, rest = handle.partition("@")
     by_id = f"{plugin_id(name, 1)}@{rest}"
@@ -54,7 +54,7 @@ async def resolve(hub: Hub, handle: str) -> Json:
     return dict(resolved)
 
 
-async def handles_of(hub: Hub, chat: DrivenChat, method: str) -> list[str]:
+async def handles_of(hub: Hub, chat: ScriptedChat, method: str) -> list[str]:
     nodes = await nodes_of(hub, chat, "main")
     return [node["data"]["handle"] for node in nodes if method_of(node) == method]
 
@@ -62,7 +62,7 @@ async def handles_of(hub: Hub, chat: DrivenChat, method: str) -> list[str]:
 # Every type
 
 
-async def test_a_turn_says_what_was_asked_and_how_it_went(running: tuple[Hub, ClaudeCode]) -> None:
+async def test_a_turn_resolves_to_its_prompt_and_status(running: tuple[Hub, ClaudeCode]) -> None:
     hub, plugin = running
     chat = await replay(plugin, "plain")
     [handle] = await handles_of(hub, chat, "turn")
@@ -74,7 +74,7 @@ async def test_a_turn_says_what_was_asked_and_how_it_went(running: tuple[Hub, Cl
     assert found["data"]["data"]["native_id"] == init["session_id"]
 
 
-async def test_messages_come_with_their_blocks(running: tuple[Hub, ClaudeCode]) -> None:
+async def test_messages_resolve_with_their_blocks(running: tuple[Hub, ClaudeCode]) -> None:
     hub, plugin = running
     chat = await replay(plugin, "thinking")
     by_role = {}
@@ -97,7 +97,7 @@ def whole_blocks(name: str) -> list[Json]:
     return [block for content in said for block in content]
 
 
-async def test_text_and_thinking_are_kept_to_the_last_byte(
+async def test_text_and_thinking_resolve_unchanged(
     running: tuple[Hub, ClaudeCode],
 ) -> None:
     hub, plugin = running
@@ -113,7 +113,7 @@ async def test_text_and_thinking_are_kept_to_the_last_byte(
     assert (found["data"]["block"], found["data"]["text"]) == (text, text["text"])
 
 
-async def test_a_signature_of_any_characters_is_given_back_as_it_came(
+async def test_a_signature_resolves_unchanged(
     running: tuple[Hub, ClaudeCode],
 ) -> None:
     hub, plugin = running
@@ -131,7 +131,7 @@ async def test_a_signature_of_any_characters_is_given_back_as_it_came(
     assert (await resolve(hub, handle))["data"]["block"] == block
 
 
-async def test_calls_of_tools_and_what_they_gave_are_found(
+async def test_tool_calls_and_results_resolve(
     running: tuple[Hub, ClaudeCode],
 ) -> None:
     hub, plugin = running
@@ -151,7 +151,7 @@ async def test_calls_of_tools_and_what_they_gave_are_found(
     assert given["output"] == found["data"]["output"]
 
 
-async def test_a_tool_with_any_name_and_id_can_be_pointed_at(
+async def test_a_tool_call_with_any_name_and_id_has_a_handle(
     running: tuple[Hub, ClaudeCode],
 ) -> None:
     hub, plugin = running
@@ -174,7 +174,7 @@ async def test_a_tool_with_any_name_and_id_can_be_pointed_at(
     assert (found["data"]["block"], found["data"]["is_error"]) == (result, True)
 
 
-async def test_every_event_is_found_by_its_handle(running: tuple[Hub, ClaudeCode]) -> None:
+async def test_every_event_resolves(running: tuple[Hub, ClaudeCode]) -> None:
     hub, plugin = running
     chat = await replay(plugin, "plain")
     for record in await records_of(hub, chat):
@@ -188,7 +188,7 @@ async def test_every_event_is_found_by_its_handle(running: tuple[Hub, ClaudeCode
         )
 
 
-async def test_a_session_is_found_by_its_handle(running: tuple[Hub, ClaudeCode]) -> None:
+async def test_a_session_resolves(running: tuple[Hub, ClaudeCode]) -> None:
     hub, _ = running
     [made] = await call_events(hub, "claudecode.create", name="s", model="offline")
     found = await resolve(hub, made["handle"])
@@ -210,7 +210,7 @@ async def test_a_session_whose_tree_was_archived_can_be_deleted(
     assert error["code"] == "handle_target_missing"
 
 
-async def test_a_session_named_as_the_id_of_another_is_not_taken_for_it(
+async def test_an_id_wins_over_an_equal_name(
     running: tuple[Hub, ClaudeCode],
 ) -> None:
     hub, _ = running
@@ -222,7 +222,7 @@ async def test_a_session_named_as_the_id_of_another_is_not_taken_for_it(
 # While it grows, and when it broke off
 
 
-async def test_a_message_that_is_being_said_has_the_blocks_so_far(
+async def test_an_unfinished_message_has_its_blocks_so_far(
     running: tuple[Hub, ClaudeCode],
 ) -> None:
     hub, plugin = running
@@ -249,7 +249,7 @@ async def test_a_block_that_was_cut_off_is_not_complete(running: tuple[Hub, Clau
         assert (await resolve(hub, handle))["data"]["complete"] is False, name
 
 
-# What is not there
+# Missing targets
 
 
 MISSING = (
@@ -265,14 +265,12 @@ MISSING = (
 
 
 @pytest.mark.parametrize("ref", MISSING, ids=lambda ref: type(ref).__name__)
-async def test_what_is_missing_is_said_to_be_missing(
-    running: tuple[Hub, ClaudeCode], ref: TurnRef
-) -> None:
+async def test_a_missing_target_is_reported(running: tuple[Hub, ClaudeCode], ref: TurnRef) -> None:
     error = await call_error(running[0], "plexus.resolve_handle", handle=str(ref))
     assert error["code"] == "handle_target_missing"
 
 
-async def test_a_handle_of_one_kind_does_not_open_what_is_of_another(
+async def test_a_handle_does_not_resolve_a_blob_of_another_kind(
     running: tuple[Hub, ClaudeCode],
 ) -> None:
     hub, plugin = running
@@ -297,7 +295,7 @@ async def test_a_handle_of_one_kind_does_not_open_what_is_of_another(
                 assert error["code"] == "handle_target_missing", (method, kind)
 
 
-async def test_blobs_go_with_their_tree(running: tuple[Hub, ClaudeCode]) -> None:
+async def test_blobs_are_deleted_with_their_tree(running: tuple[Hub, ClaudeCode]) -> None:
     hub, plugin = running
     chat = await replay(plugin, "plain")
     [handle] = await handles_of(hub, chat, "content")
@@ -307,10 +305,10 @@ async def test_blobs_go_with_their_tree(running: tuple[Hub, ClaudeCode]) -> None
     assert error["code"] == "handle_target_missing"
 
 
-# What clients are told of them
+# Handles in the schema
 
 
-async def test_the_schema_tells_of_every_handle_type(running: tuple[Hub, ClaudeCode]) -> None:
+async def test_the_schema_lists_every_handle_type(running: tuple[Hub, ClaudeCode]) -> None:
     hub, _ = running
     [schema] = await call_events(hub, "claudecode.schema")
     fields = {entry["method"]: list(entry["meta_fields"]) for entry in schema["handles"]}
@@ -331,7 +329,7 @@ async def test_the_schema_tells_of_every_handle_type(running: tuple[Hub, ClaudeC
     assert all(entry["resolve_schema"] for entry in schema["handles"])
 
 
-async def test_methods_tell_which_handles_they_give(running: tuple[Hub, ClaudeCode]) -> None:
+async def test_methods_list_the_handles_they_produce(running: tuple[Hub, ClaudeCode]) -> None:
     hub, _ = running
     [schema] = await call_events(hub, "claudecode.schema")
     methods = {entry["name"]: entry for entry in schema["methods"]}

@@ -10,7 +10,7 @@ import pytest
 from hubd.activation import Context
 from hubd.plexus.dispatch import Call
 from hubd.plugins.claudecode.options import HIDDEN, public
-from hubd.plugins.claudecode.program.environment import child_environment
+from hubd.process.environment import child_environment
 from tests.fakes.agent_process import claude_program
 from tests.plugins.claudecode.chat_support import HANG, Event, Failure, World, run, say, world
 from tests.support import Collector
@@ -62,7 +62,7 @@ async def test_options_of_an_existing_session_change_with_the_chat_that_gives_th
     assert (await here.session())["loopback_enabled"] is False
 
 
-async def test_a_queued_chat_runs_with_the_options_it_was_asked_with(here: World) -> None:
+async def test_a_queued_chat_keeps_its_options(here: World) -> None:
     first = await here.begin(HANG)
     allowed = await here.begin(run("echo done"), allowed_tools=["Bash"])
     denied = await here.begin(run("echo done"), allowed_tools=[])
@@ -92,14 +92,14 @@ async def test_a_model_that_would_start_another_program_is_refused(
 ) -> None:
     await with_both_agents(here, monkeypatch)
     await here.chat(prompt="say: hi", model="offline")
-    with pytest.raises(Failure, match="conflict: session 's' runs on the offline agent; the model"):
+    with pytest.raises(Failure, match="conflict: session 's' runs on the offline agent, but model"):
         await here.chat(prompt="say: hi", model="opus")
     await here.one("create", name="asked for claude", model="opus")
-    with pytest.raises(Failure, match="runs on claude; the model 'offline'"):
+    with pytest.raises(Failure, match="runs on claude, but model 'offline'"):
         await here.chat(prompt="say: hi", name="asked for claude", model="offline")
     # As soon as a chat was accepted, even if it has not begun.
     running = await here.begin(prompt="HANG[]", name="without a model")
-    with pytest.raises(Failure, match="runs on claude; the model 'offline'"):
+    with pytest.raises(Failure, match="runs on claude, but model 'offline'"):
         await here.chat(prompt="say: hi", name="without a model", model="offline")
     await here.one("cancel", stream_id=running)
     started = [row["session_id"] for row in await here.streams()]
@@ -109,7 +109,8 @@ async def test_a_model_that_would_start_another_program_is_refused(
     assert (await here.chat(prompt="say: hi")).events[0]["engine"] == "offline"
 
 
-async def test_claude_is_told_the_new_system_prompt_and_its_model_is_shown(
+@pytest.mark.soak
+async def test_claude_gets_the_new_system_prompt_and_its_model_is_shown(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await with_both_agents(here, monkeypatch)
@@ -129,7 +130,7 @@ async def test_claude_is_told_the_new_system_prompt_and_its_model_is_shown(
 # Secrets
 
 
-async def test_secrets_of_mcp_servers_are_kept_and_never_returned(here: World) -> None:
+async def test_secrets_of_mcp_servers_are_stored_and_not_returned(here: World) -> None:
     config = {
         "web": {
             "type": "http",
@@ -175,7 +176,7 @@ async def test_secrets_of_mcp_servers_are_kept_and_never_returned(here: World) -
         ({"oauth": {"id": ["S"], "n": 1}}, {"oauth": {"id": [HIDDEN], "n": 1}}),
     ],
 )
-def test_of_an_mcp_server_only_the_harmless_parts_are_shown(
+def test_only_public_fields_of_an_mcp_server_are_returned(
     server: dict[str, Any], shown: dict[str, Any]
 ) -> None:
     for config in ({"s": server}, {"mcpServers": {"s": server}}):
@@ -187,18 +188,18 @@ def test_of_an_mcp_server_only_the_harmless_parts_are_shown(
 # The environment
 
 
-async def test_an_agent_gets_the_environment_of_its_caller_and_nothing_of_the_daemons(
+async def test_an_agent_gets_only_the_environment_of_its_caller(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OF_THE_DAEMON", "x")
     monkeypatch.setenv("HUBD_TOKEN", SECRET)
     ask: dict[str, Any] = {"name": "s", "prompt": "run: env", "allowed_tools": ["Bash"]}
     here.environment |= {"OF_THE_CALLER": "y", "SYNAPSE_TOKEN": SECRET, "HUBD_HOME": "/elsewhere"}
-    # Else Python would set a variable of its own.
+    # Otherwise Python would set a variable itself.
     here.environment["LC_ALL"] = "C.UTF-8"
     own = {name: text for name, text in here.environment.items() if name != "SYNAPSE_TOKEN"}
     seen = await environment_seen(here, ask, Context(cwd=str(here.cwd), env=here.environment))
-    # What the shell itself adds is not of interest.
+    # Variables that the shell adds are ignored.
     seen = {name: text for name, text in seen.items() if name not in ("PWD", "SHLVL", "_")}
     assert seen.pop("HUBD_STREAM")
     assert seen == {**own, "HUBD_HOME": str(here.directory)}
@@ -217,7 +218,7 @@ async def environment_seen(here: World, ask: dict[str, Any], context: Context) -
     return dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
 
 
-def test_a_child_of_the_default_hub_is_not_told_its_home(
+def test_the_environment_of_a_child_of_the_default_hub_has_no_home_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -230,7 +231,7 @@ def test_a_child_of_the_default_hub_is_not_told_its_home(
 # The offline agent's own files
 
 
-async def test_the_offline_agent_leaves_nothing_in_the_directory_of_claude(here: World) -> None:
+async def test_the_offline_agent_writes_nothing_to_the_directory_of_claude(here: World) -> None:
     await here.chat(say("one"))
     native_id = (await here.session())["claude_session_id"]
     await here.chat(say("two"))

@@ -1,4 +1,4 @@
-"""A hub in this process with cones, trees, and things that handles point at."""
+"""A hub in this process with cones, trees and plugins with handles."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,49 +23,49 @@ PROVIDER_VARIABLES = (
 
 @asynccontextmanager
 async def cones(directory: Path) -> AsyncIterator[Hub]:
-    """The hub."""
+    """Run the hub."""
     async with hub_with(directory, EchoPlugin(), Arbor(), Cone()) as hub:
         yield hub
 
 
 async def only(hub: Hub, method: str, /, **params: Any) -> dict[str, Any]:
-    """The one event of a call that must succeed, whatever the hub advises besides."""
+    """Return the only event of a successful call. Guidance is ignored."""
     [event] = await everything(hub, method, **params)
     return event
 
 
 async def everything(hub: Hub, method: str, /, **params: Any) -> list[dict[str, Any]]:
-    """The events of a call that must succeed, whatever the hub advises besides."""
+    """Return the events of a successful call. Guidance is ignored."""
     items = await call_items(hub, method, **params)
     assert [item for item in items if item["type"] == "error"] == []
     return [item["content"] for item in items if item["type"] == "data"]
 
 
 async def conversation(hub: Hub, name: str, **params: Any) -> list[tuple[str, str]]:
-    """Who has said what, on the way to where a cone stands."""
-    found = await everything(hub, "cone.get_conversation", identifier=name, **params)
-    return [(message["role"], message["content"]) for message in found]
+    """Return the roles and texts of a cone's conversation."""
+    messages = await everything(hub, "cone.get_conversation", identifier=name, **params)
+    return [(message["role"], message["content"]) for message in messages]
 
 
 async def head(hub: Hub, name: str) -> str:
-    """The node at which a cone stands."""
+    """Return the node id of a cone's head."""
     data = await only(hub, "cone.get", identifier=name)
     return str(data["cone"]["head"]["node_id"])
 
 
 async def tree_of(hub: Hub, name: str) -> str:
-    """The tree of a cone."""
+    """Return the tree id of a cone."""
     data = await only(hub, "cone.get", identifier=name)
     return str(data["cone"]["head"]["tree_id"])
 
 
 def answer(events: list[dict[str, Any]]) -> str:
-    """The text of a chat's answer, put together from its pieces."""
+    """Return the text of a chat's answer."""
     return "".join(event["content"] for event in events if event["type"] == "chat_content")
 
 
 class MemberRef(Handle, method="member", kind="document", summary="{text}"):
-    """Points at one member."""
+    """The handle of a member."""
 
     name: str
 
@@ -76,14 +76,14 @@ class Member(Event):
 
 
 class Team(Activation, namespace="team", version="1.0.0"):
-    """People, who have roles that are none in a conversation."""
+    """People with roles that no conversation has."""
 
     @method
     async def member(self, name: str) -> AsyncIterator[Member]:
-        """Look at one."""
+        """Show a member."""
         yield Member(role=["lead"], text=name)
 
     @resolver
-    async def found(self, ref: MemberRef) -> AsyncIterator[Member]:
-        """Look at one again."""
+    async def resolve_member(self, ref: MemberRef) -> AsyncIterator[Member]:
+        """Resolve a member."""
         yield Member(role=["lead"], text=ref.name)

@@ -1,4 +1,4 @@
-"""Chats with the offline model: what is told, what is kept, and when a cone moves."""
+"""Chats with the offline model: the context, the stored messages, and the moves of the head."""
 
 import asyncio
 import json
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from hubd.activation import Conflict, ExecutionError
+from hubd.activation import ExecutionError
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
 from hubd.plugins.arbor.plugin import Arbor
-from hubd.plugins.cone import conversation as chatting
-from hubd.plugins.cone import exchange, store
+from hubd.plugins.cone import answer as answer_module
+from hubd.plugins.cone import chat as chat_module
 from hubd.plugins.cone.plugin import Cone
 from hubd.plugins.cone.providers import offline
 from hubd.plugins.cone.providers.provider import Ending, Message, Settings
@@ -39,16 +39,16 @@ from tests.support import (
 
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    async with cones(tmp_path) as made:
-        await only(made, "cone.create", name="c", system_prompt="Be brief.")
-        yield made
+    async with cones(tmp_path) as hub:
+        await only(hub, "cone.create", name="c", system_prompt="Be brief.")
+        yield hub
 
 
 class Scripted:
-    """What the offline model says in place of what it would; tests hold it and let it go."""
+    """A scripted answer of the offline model, which waits for `go_on`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.told: list[list[Message]] = []
+        self.requests: list[list[Message]] = []
         self.asked = asyncio.Event()
         self.go_on = asyncio.Event()
         self.closed = False
@@ -58,7 +58,7 @@ class Scripted:
     async def _answer(
         self, model: str, messages: Sequence[Message]
     ) -> AsyncGenerator[str | Ending, None]:
-        self.told.append(list(messages))
+        self.requests.append(list(messages))
         try:
             yield "half "
             self.asked.set()
@@ -76,7 +76,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     return Scripted(monkeypatch)
 
 
-async def test_a_chat_says_where_the_question_lies_then_the_answer_then_its_end(hub: Hub) -> None:
+async def test_a_chat_starts_with_the_position_of_the_question_and_ends_with_the_new_head(
+    hub: Hub,
+) -> None:
     events = await call_events(hub, "cone.chat", identifier="c", prompt="How are you?")
     assert events[0]["type"] == "chat_start"
     assert events[-1]["type"] == "chat_complete"
@@ -89,10 +91,10 @@ async def test_a_chat_says_where_the_question_lies_then_the_answer_then_its_end(
     assert offsets == [sum(lengths[:number]) for number in range(len(lengths))]
     asked = await only(hub, "plexus.resolve_handle", handle=events[0]["handle"])
     assert asked["data"]["content"] == "How are you?"
-    said = await only(hub, "plexus.resolve_handle", handle=events[-1]["handle"])
-    assert said["data"] == {
+    message = await only(hub, "plexus.resolve_handle", handle=events[-1]["handle"])
+    assert message["data"] == {
         "type": "resolved_message",
-        "id": said["data"]["id"],
+        "id": message["data"]["id"],
         "role": "assistant",
         "content": answer(events),
         "model": "offline",
@@ -104,18 +106,18 @@ async def test_a_chat_says_where_the_question_lies_then_the_answer_then_its_end(
     assert events[-1]["usage"] == {"input_tokens": 5, "output_tokens": words}
 
 
-async def test_the_same_conversation_is_answered_the_same_way(hub: Hub) -> None:
+async def test_the_offline_model_is_deterministic(hub: Hub) -> None:
     await only(hub, "cone.fork", identifier="c", new_name="d")
     for prompt in ("one", "two\n three "):
         first = answer(await everything(hub, "cone.chat", identifier="c", prompt=prompt))
         assert first == answer(await everything(hub, "cone.chat", identifier="d", prompt=prompt))
 
 
-async def test_every_chat_is_told_what_was_said_before(hub: Hub, scripted: Scripted) -> None:
+async def test_the_model_sees_all_earlier_messages(hub: Hub, scripted: Scripted) -> None:
     scripted.go_on.set()
     for prompt in ("one", "two"):
         await everything(hub, "cone.chat", identifier="c", prompt=prompt)
-    assert [(message.role, message.content) for message in scripted.told[1]] == [
+    assert [(message.role, message.content) for message in scripted.requests[1]] == [
         ("system", "Be brief."),
         ("user", "one"),
         ("assistant", "half and half"),
@@ -130,7 +132,7 @@ async def test_every_chat_is_told_what_was_said_before(hub: Hub, scripted: Scrip
     ]
 
 
-async def test_an_ephemeral_chat_moves_nothing_but_is_kept(hub: Hub) -> None:
+async def test_an_ephemeral_chat_is_stored_and_does_not_move_the_head(hub: Hub) -> None:
     before = await head(hub, "c")
     events = await call_events(hub, "cone.chat", identifier="c", prompt="psst", ephemeral=True)
     assert events[-1]["new_head"]["node_id"] == before == await head(hub, "c")
@@ -141,25 +143,24 @@ async def test_an_ephemeral_chat_moves_nothing_but_is_kept(hub: Hub) -> None:
     assert [text for role, text in await conversation(hub, "c") if role == "user"] == ["aloud"]
 
 
-async def test_texts_and_handles_of_other_plugins_on_the_path_are_told(
+async def test_the_model_sees_texts_and_handles_of_other_plugins_on_the_path(
     hub: Hub, scripted: Scripted
 ) -> None:
     tree_id, parent = await tree_of(hub, "c"), await head(hub, "c")
     echoed = (await only(hub, "echo.once", message="from afar"))["handle"]
-    made = []
-    for method, what in (
+    for method, data in (
         ("node_create_text", {"content": "a plain text"}),
         ("node_create_external", {"handle": echoed}),
         ("node_create_external", {"handle": "gone@1.0.0::thing:1"}),
         ("node_create_external", {"handle": "echo@2.0.0::once:x"}),
         ("node_create_text", {"content": "  "}),
     ):
-        [node] = await call_events(hub, f"arbor.{method}", tree_id=tree_id, parent=parent, **what)
-        made.append(parent := node["node_id"])
+        [node] = await call_events(hub, f"arbor.{method}", tree_id=tree_id, parent=parent, **data)
+        parent = node["node_id"]
     await only(hub, "cone.set_head", identifier="c", node_id=parent)
     scripted.go_on.set()
     await everything(hub, "cone.chat", identifier="c", prompt="Well?")
-    assert [(message.role, message.content) for message in scripted.told[0]] == [
+    assert [(message.role, message.content) for message in scripted.requests[0]] == [
         ("system", "Be brief."),
         ("user", "a plain text"),
         ("user", "from afar"),
@@ -169,7 +170,7 @@ async def test_texts_and_handles_of_other_plugins_on_the_path_are_told(
     ]
 
 
-async def test_what_a_handle_points_at_may_have_a_role_of_any_shape(tmp_path: Path) -> None:
+async def test_an_unknown_role_of_resolved_data_becomes_user(tmp_path: Path) -> None:
     async with hub_with(tmp_path, Arbor(), Cone(), Team()) as hub:
         await only(hub, "cone.create", name="c")
         where = {"tree_id": await tree_of(hub, "c"), "handle": "team@1.0.0::member:Ann"}
@@ -186,13 +187,13 @@ async def test_a_message_of_another_cone_keeps_its_role(hub: Hub, scripted: Scri
     [node] = await call_events(hub, "arbor.node_create_external", **where)
     await only(hub, "cone.set_head", identifier="d", node_id=node["node_id"])
     await everything(hub, "cone.chat", identifier="d", prompt="two")
-    assert [(message.role, message.content) for message in scripted.told[-1]] == [
+    assert [(message.role, message.content) for message in scripted.requests[-1]] == [
         ("assistant", "half and half"),
         ("user", "two"),
     ]
 
 
-async def test_the_question_is_kept_at_once_and_the_cone_moves_only_at_the_end(
+async def test_the_question_is_stored_at_once_and_the_head_moves_at_the_end(
     hub: Hub, scripted: Scripted
 ) -> None:
     before = await head(hub, "c")
@@ -212,12 +213,12 @@ async def test_the_question_is_kept_at_once_and_the_cone_moves_only_at_the_end(
 
 
 @pytest.mark.parametrize("how", ["fails", "crashes", "cancelled", "endless", "late"])
-async def test_an_answer_that_is_not_whole_leaves_the_cone_where_it_was(
+async def test_an_incomplete_answer_does_not_move_the_head(
     hub: Hub, scripted: Scripted, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = await head(hub, "c")
     if how == "endless":
-        monkeypatch.setattr(exchange, "MAX_ANSWER", 6)
+        monkeypatch.setattr(answer_module, "MAX_ANSWER", 6)
     if how == "late":
         cone = hub.find(["cone"]).activation
         monkeypatch.setattr(cone, "_settings", Settings(answer_seconds=0.01))
@@ -237,7 +238,7 @@ async def test_an_answer_that_is_not_whole_leaves_the_cone_where_it_was(
     assert caller.items[-2]["code"] == codes.get(how, "execution_error")
     assert scripted.closed
     assert await head(hub, "c") == before
-    # The question stays in the tree, and the next chat goes on from before it.
+    # The question stays in the tree, and the next chat continues from its parent.
     tree = (await call_events(hub, "arbor.tree_get", tree_id=await tree_of(hub, "c")))[0]["tree"]
     assert len(tree["nodes"]) == 3
     monkeypatch.undo()
@@ -245,7 +246,7 @@ async def test_an_answer_that_is_not_whole_leaves_the_cone_where_it_was(
     assert [text for role, text in await conversation(hub, "c") if role == "user"] == ["two"]
 
 
-async def test_a_second_chat_waits_for_the_first_and_is_told_its_answer(
+async def test_a_second_chat_waits_for_the_first_and_sees_its_answer(
     hub: Hub, scripted: Scripted
 ) -> None:
     first = asyncio.create_task(call_items(hub, "cone.chat", identifier="c", prompt="one"))
@@ -257,13 +258,17 @@ async def test_a_second_chat_waits_for_the_first_and_is_told_its_answer(
     async with asyncio.timeout(PATIENCE_SECONDS):
         await waiting.arrived.wait()
     assert [item["type"] for item in waiting.items] == ["progress"]
-    assert len(scripted.told) == 1
+    assert len(scripted.requests) == 1
     scripted.go_on.set()
     await asyncio.gather(first, second)
-    assert [message.content for message in scripted.told[1]][1:] == ["one", "half and half", "two"]
+    assert [message.content for message in scripted.requests[1]][1:] == [
+        "one",
+        "half and half",
+        "two",
+    ]
 
 
-async def test_a_caller_that_does_not_read_holds_up_nobody_but_itself(
+async def test_a_caller_that_does_not_read_does_not_delay_the_next_chat(
     hub: Hub, scripted: Scripted
 ) -> None:
     class Stuck(Collector):
@@ -279,13 +284,13 @@ async def test_a_caller_that_does_not_read_holds_up_nobody_but_itself(
         scripted.go_on.set()
         await everything(hub, "cone.chat", identifier="c", prompt="two")
     assert [item["content"]["type"] for item in stuck.items] == ["chat_start"]
-    said = [text for _, text in await conversation(hub, "c")]
-    assert said[1:] == ["one", "half and half", "two", "half and half"]
+    texts = [text for _, text in await conversation(hub, "c")]
+    assert texts[1:] == ["one", "half and half", "two", "half and half"]
     first.cancel()
     await first
 
 
-async def test_a_busy_cone_is_neither_moved_nor_deleted_but_can_be_forked(
+async def test_a_busy_cone_can_be_forked_but_not_moved_or_deleted(
     hub: Hub, scripted: Scripted
 ) -> None:
     root = (await call_events(hub, "arbor.tree_get", tree_id=await tree_of(hub, "c")))[0]["tree"]
@@ -302,38 +307,20 @@ async def test_a_busy_cone_is_neither_moved_nor_deleted_but_can_be_forked(
     await only(hub, "cone.set_head", identifier="c", node_id=root["root"])
 
 
-async def test_a_cone_is_busy_while_the_next_chat_is_about_to_begin(hub: Hub) -> None:
-    cone = hub.find(["cone"]).activation
-    assert isinstance(cone, Cone)
-    row = await store.look_up(cone.db, "c")
-    lock = cone.lock_of(row)
-    await lock.acquire()
-    following = asyncio.create_task(lock.acquire())
-    await asyncio.sleep(0)
-    lock.release()
-    with pytest.raises(Conflict):
-        async with asyncio.timeout(PATIENCE_SECONDS), cone.idle(row):
-            pass
-    await following
-    lock.release()
-    async with cone.idle(row):
-        assert lock.locked()
-
-
-async def test_many_chats_at_once_with_one_cone_are_one_conversation(hub: Hub) -> None:
+async def test_concurrent_chats_with_one_cone_become_one_conversation(hub: Hub) -> None:
     prompts = [f"prompt {number}" for number in range(20)]
     await asyncio.gather(
         *(everything(hub, "cone.chat", identifier="c", prompt=prompt) for prompt in prompts)
     )
-    said = await conversation(hub, "c")
-    assert [role for role, _ in said[1:]] == ["user", "assistant"] * 20
-    assert [text for role, text in said if role == "user"] == prompts
+    messages = await conversation(hub, "c")
+    assert [role for role, _ in messages[1:]] == ["user", "assistant"] * 20
+    assert [text for role, text in messages if role == "user"] == prompts
 
 
-async def test_a_conversation_longer_than_any_model_takes_is_refused_before_anything_is_kept(
+async def test_a_too_long_conversation_is_rejected_before_the_question_is_stored(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chatting, "MAX_CONTEXT", 5)
+    monkeypatch.setattr(chat_module, "MAX_CONTEXT", 5)
     error = await call_error(hub, "cone.chat", identifier="c", prompt="one")
     assert error["code"] == "conflict"
     assert "fork" in error["guidance"]["suggestion"]
@@ -341,9 +328,7 @@ async def test_a_conversation_longer_than_any_model_takes_is_refused_before_anyt
     assert len(tree["nodes"]) == 2
 
 
-async def test_a_tree_that_goes_in_the_middle_of_a_chat_is_an_error(
-    hub: Hub, scripted: Scripted
-) -> None:
+async def test_a_chat_fails_if_its_tree_is_deleted(hub: Hub, scripted: Scripted) -> None:
     tree_id = await tree_of(hub, "c")
     caller = Collector()
     chat = asyncio.create_task(
@@ -357,7 +342,7 @@ async def test_a_tree_that_goes_in_the_middle_of_a_chat_is_an_error(
     assert caller.items[-2]["code"] == "not_found"
 
 
-async def test_a_conversation_is_exported_for_people_and_for_programs(
+async def test_a_conversation_is_exported_as_markdown_and_as_json_lines(
     hub: Hub, scripted: Scripted
 ) -> None:
     scripted.go_on.set()
@@ -368,11 +353,13 @@ async def test_a_conversation_is_exported_for_people_and_for_programs(
     )
     lines = await call_events(hub, "cone.export", identifier="c", format="jsonl")
     read = await call_events(hub, "cone.get_conversation", identifier="c")
-    # A short id is good for as long as no other node ends like it, so no file keeps it.
-    kept = [{name: value for name, value in entry.items() if name != "short_id"} for entry in read]
-    assert [json.loads(line["text"]) | {"type": "message"} for line in lines] == kept
+    # A short id may become ambiguous later, so it is not exported.
+    expected = [
+        {name: value for name, value in entry.items() if name != "short_id"} for entry in read
+    ]
+    assert [json.loads(line["text"]) | {"type": "message"} for line in lines] == expected
 
 
-async def test_an_empty_prompt_is_refused(hub: Hub) -> None:
+async def test_an_empty_prompt_is_rejected(hub: Hub) -> None:
     error = await call_error(hub, "cone.chat", identifier="c", prompt="")
     assert error["code"] == "invalid_params"

@@ -1,4 +1,4 @@
-"""Cones: made, found, forked, moved and removed."""
+"""Cones: created, found, forked, moved and deleted."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,11 +14,11 @@ from tests.support import call_error, call_events, call_items
 
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    async with cones(tmp_path) as made:
-        yield made
+    async with cones(tmp_path) as hub:
+        yield hub
 
 
-async def test_a_new_cone_stands_at_the_root_of_a_tree_that_it_holds(hub: Hub) -> None:
+async def test_a_new_cone_is_at_the_root_of_a_new_tree_and_owns_it(hub: Hub) -> None:
     made = await only(hub, "cone.create", name="c")
     assert made["type"] == "cone_created"
     assert UUID(made["cone_id"]).version == 4
@@ -28,7 +28,7 @@ async def test_a_new_cone_stands_at_the_root_of_a_tree_that_it_holds(hub: Hub) -
     assert await conversation(hub, "c") == []
 
 
-async def test_a_system_prompt_is_the_first_node_and_can_be_pointed_at(hub: Hub) -> None:
+async def test_a_system_prompt_is_the_first_node_and_has_a_handle(hub: Hub) -> None:
     made = await only(hub, "cone.create", name="c", system_prompt="Be brief.")
     assert await conversation(hub, "c") == [("system", "Be brief.")]
     assert (await only(hub, "cone.get", identifier="c"))["system_prompt"] == "Be brief."
@@ -44,32 +44,31 @@ async def test_a_system_prompt_is_the_first_node_and_can_be_pointed_at(hub: Hub)
     }
 
 
-@pytest.mark.parametrize("by", ["name", "id", "beginning", "alias"])
-async def test_a_cone_is_found_by_name_id_or_the_beginning_of_its_id(hub: Hub, by: str) -> None:
+@pytest.mark.parametrize("by", ["name", "id", "prefix", "alias"])
+async def test_a_cone_is_found_by_name_id_or_first_digits_of_its_id(hub: Hub, by: str) -> None:
     made = await only(hub, "cone.create", name="c")
     await only(hub, "cone.create", name="other")
-    identifier = {"name": "c", "id": made["cone_id"], "beginning": made["cone_id"][:8]}
+    identifier = {"name": "c", "id": made["cone_id"], "prefix": made["cone_id"][:8]}
     params = {"name": "c"} if by == "alias" else {"identifier": identifier[by]}
     assert (await only(hub, "cone.get", **params))["cone"]["cone_id"] == made["cone_id"]
 
 
-async def test_a_name_is_taken_once(hub: Hub) -> None:
+async def test_a_taken_name_is_rejected_and_leaves_nothing_behind(hub: Hub) -> None:
     made = await only(hub, "cone.create", name="c", system_prompt="first")
     error = await call_error(hub, "cone.create", name="c", system_prompt="second")
     assert error["code"] == "conflict"
     error = await call_error(hub, "cone.fork", identifier="c", new_name="c")
     assert error["code"] == "conflict"
-    # Nothing of what was refused is left.
     trees = (await call_events(hub, "arbor.tree_list"))[0]["trees"]
     assert [tree["tree_id"] for tree in trees] == [made["head"]["tree_id"]]
     assert trees[0]["ref_count"] == 1
 
 
 @pytest.mark.parametrize("method", ["get", "delete", "get_conversation", "export"])
-async def test_what_is_not_there_is_not_found(hub: Hub, method: str) -> None:
-    error = await call_error(hub, f"cone.{method}", identifier="nobody")
+async def test_an_unknown_cone_is_not_found(hub: Hub, method: str) -> None:
+    error = await call_error(hub, f"cone.{method}", identifier="unknown")
     assert error["code"] == "not_found"
-    assert "cone.create" in error["guidance"]["suggestion"]
+    assert "synapse cone create" in error["guidance"]["suggestion"]
 
 
 async def test_all_cones_are_listed_without_their_prompts(hub: Hub) -> None:
@@ -81,7 +80,7 @@ async def test_all_cones_are_listed_without_their_prompts(hub: Hub) -> None:
     assert "x" * 10 not in str(page)
 
 
-async def test_a_fork_shares_the_tree_and_holds_it_too(hub: Hub) -> None:
+async def test_a_fork_shares_the_tree_and_claims_it(hub: Hub) -> None:
     await only(hub, "cone.create", name="c", system_prompt="s")
     await everything(hub, "cone.chat", identifier="c", prompt="one")
     fork = await only(hub, "cone.fork", identifier="c", new_name="d", model_id="openai/tiny")
@@ -101,12 +100,12 @@ async def test_cones_diverge_after_a_fork(hub: Hub) -> None:
     await only(hub, "cone.fork", identifier="c", new_name="d")
     for name in "cd":
         await everything(hub, "cone.chat", identifier=name, prompt=f"two of {name}")
-    said = {name: [text for _, text in await conversation(hub, name)] for name in "cd"}
-    assert said["c"][:2] == said["d"][:2]
-    assert (said["c"][2], said["d"][2]) == ("two of c", "two of d")
+    texts = {name: [text for _, text in await conversation(hub, name)] for name in "cd"}
+    assert texts["c"][:2] == texts["d"][:2]
+    assert (texts["c"][2], texts["d"][2]) == ("two of c", "two of d")
 
 
-async def test_a_fork_can_begin_at_any_earlier_node(hub: Hub) -> None:
+async def test_a_fork_can_start_at_an_earlier_node(hub: Hub) -> None:
     await only(hub, "cone.create", name="c")
     await everything(hub, "cone.chat", identifier="c", prompt="one")
     earlier = await head(hub, "c")
@@ -115,13 +114,13 @@ async def test_a_fork_can_begin_at_any_earlier_node(hub: Hub) -> None:
     assert [text for role, text in await conversation(hub, "d") if role == "user"] == ["one"]
 
 
-async def test_deleting_the_last_cone_lets_its_tree_go(hub: Hub) -> None:
+async def test_deleting_the_last_cone_releases_its_tree(hub: Hub) -> None:
     made = await only(hub, "cone.create", name="c", system_prompt="s")
     deleted = await only(hub, "cone.delete", identifier="c")
     assert deleted == {"type": "cone_deleted", "cone_id": made["cone_id"], "name": "c"}
     tree = (await call_events(hub, "arbor.tree_get", tree_id=made["head"]["tree_id"]))[0]["tree"]
     assert tree["state"] == "scheduled"
-    # What was said stays for as long as the tree does.
+    # Messages live as long as their tree.
     await only(hub, "plexus.resolve_handle", handle=made["handle"])
     await call_events(hub, "arbor.tree_delete", tree_id=made["head"]["tree_id"], force=True)
     error = await call_error(hub, "plexus.resolve_handle", handle=made["handle"])
@@ -129,7 +128,7 @@ async def test_deleting_the_last_cone_lets_its_tree_go(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("step", ["tree_archive", "tree_release", "tree_claim"])
-async def test_a_cone_can_be_deleted_whoever_holds_its_tree(hub: Hub, step: str) -> None:
+async def test_a_cone_can_be_deleted_with_any_owners_of_its_tree(hub: Hub, step: str) -> None:
     made = await only(hub, "cone.create", name="c")
     where = {"tree_id": made["head"]["tree_id"], "owner_id": f"cone:{made['cone_id']}"}
     await call_events(hub, f"arbor.{step}", **where)
@@ -139,13 +138,13 @@ async def test_a_cone_can_be_deleted_whoever_holds_its_tree(hub: Hub, step: str)
     assert tree["state"] == ("archived" if step == "tree_archive" else "scheduled")
 
 
-async def test_a_cone_goes_with_a_tree_that_is_deleted_by_force(hub: Hub) -> None:
+async def test_a_forced_deletion_of_a_tree_deletes_its_cones(hub: Hub) -> None:
     await only(hub, "cone.create", name="c", system_prompt="s")
     await call_events(hub, "arbor.tree_delete", tree_id=await tree_of(hub, "c"), force=True)
     assert (await call_error(hub, "cone.get", identifier="c"))["code"] == "not_found"
 
 
-async def test_a_cone_begins_at_a_node_of_an_existing_tree(hub: Hub) -> None:
+async def test_a_cone_can_start_at_a_node_of_an_existing_tree(hub: Hub) -> None:
     tree = (await call_events(hub, "arbor.tree_create"))[0]["tree_id"]
     [first] = await call_events(hub, "arbor.node_create_text", tree_id=tree, content="notes")
     made = await only(
@@ -162,7 +161,7 @@ async def test_a_cone_begins_at_a_node_of_an_existing_tree(hub: Hub) -> None:
     assert owners == {"system": 1, f"cone:{made['cone_id']}": 1}
 
 
-async def test_set_head_moves_within_the_tree_only(hub: Hub) -> None:
+async def test_set_head_accepts_only_nodes_of_the_tree(hub: Hub) -> None:
     await only(hub, "cone.create", name="c")
     root = await head(hub, "c")
     await everything(hub, "cone.chat", identifier="c", prompt="one")
@@ -177,7 +176,7 @@ async def test_set_head_moves_within_the_tree_only(hub: Hub) -> None:
     assert await head(hub, "c") == root
 
 
-async def test_a_node_on_which_a_cone_stands_cannot_be_deleted(hub: Hub) -> None:
+async def test_the_head_of_a_cone_cannot_be_deleted(hub: Hub) -> None:
     await only(hub, "cone.create", name="c", system_prompt="s")
     where = {"tree_id": await tree_of(hub, "c"), "node_id": await head(hub, "c")}
     error = await call_error(hub, "arbor.node_delete", **where)
@@ -195,15 +194,13 @@ async def test_a_node_on_which_a_cone_stands_cannot_be_deleted(hub: Hub) -> None
         {"identifier": "c"},
     ],
 )
-async def test_what_does_not_fit_is_refused_and_makes_nothing(
-    hub: Hub, params: dict[str, str]
-) -> None:
+async def test_invalid_params_create_nothing(hub: Hub, params: dict[str, str]) -> None:
     assert (await call_error(hub, "cone.create", **params))["code"] == "invalid_params"
     assert (await call_events(hub, "cone.list"))[0]["cones"] == []
     assert (await call_events(hub, "arbor.tree_list"))[0]["trees"] == []
 
 
-async def test_a_cone_that_nobody_gave_a_model_says_that_it_is_offline(hub: Hub) -> None:
+async def test_create_warns_if_the_model_is_offline_by_default(hub: Hub) -> None:
     items = await call_items(hub, "cone.create", name="c")
     [advice] = [item for item in items if item["type"] == "guidance"]
     assert "offline" in advice["suggestion"]
@@ -212,10 +209,10 @@ async def test_a_cone_that_nobody_gave_a_model_says_that_it_is_offline(hub: Hub)
     assert [item["type"] for item in items] == ["data", "done"]
 
 
-async def test_the_roles_in_a_handle_must_be_the_messages(hub: Hub) -> None:
+async def test_a_handle_with_a_wrong_role_does_not_resolve(hub: Hub) -> None:
     made = await only(hub, "cone.create", name="c", system_prompt="s")
-    lied = made["handle"].replace(":system:system", ":user:system")
-    assert (await call_error(hub, "plexus.resolve_handle", handle=lied))["code"] == (
+    wrong_role = made["handle"].replace(":system:system", ":user:system")
+    assert (await call_error(hub, "plexus.resolve_handle", handle=wrong_role))["code"] == (
         "handle_target_missing"
     )
     for wrong in (
@@ -226,7 +223,7 @@ async def test_the_roles_in_a_handle_must_be_the_messages(hub: Hub) -> None:
         assert error["code"] == "handle_invalid"
 
 
-def test_every_handle_in_a_schema_is_marked_as_one() -> None:
+def test_every_handle_field_is_marked_in_the_schema() -> None:
     for spec in Cone.methods.values():
         schema = spec.returns_schema
         models = [schema, *schema.get("$defs", {}).values()]
@@ -240,7 +237,7 @@ def test_every_handle_in_a_schema_is_marked_as_one() -> None:
             assert [handle.method for handle in spec.produces] == ["chat"], spec.name
 
 
-async def test_the_older_form_of_a_handle_resolves_as_well(hub: Hub) -> None:
+async def test_the_object_form_of_a_handle_resolves(hub: Hub) -> None:
     made = await only(hub, "cone.create", name="c", system_prompt="s")
     identifier = made["handle"].partition("::chat:")[2]
     older = {"source": "cone", "source_version": "1.0.0", "identifier": identifier}

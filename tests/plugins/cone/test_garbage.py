@@ -1,4 +1,4 @@
-"""Servers that are like no provider: whatever they send, a caller is told in words."""
+"""Invalid responses of servers: each becomes an error with a message."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ import pytest
 
 from hubd.activation import ExecutionError
 from hubd.plexus.hub import Hub
-from hubd.plugins.cone import exchange
+from hubd.plugins.cone import answer as answer_module
 from hubd.plugins.cone.providers import bounded
 from tests.fakes.http import HttpRequest, HttpServer, Reply
 from tests.plugins.cone.support import (
@@ -24,12 +24,12 @@ from tests.plugins.cone.support import (
 from tests.support import call_error
 
 GRIN = "\N{GRINNING FACE}"
-# Its two halves, as JavaScript has them.
+# Its surrogates.
 FIRST, SECOND = "\ud83d", "\ude00"
 
 
 class Canned(HttpServer):
-    """Answers everything with the same text, which it may spread over several events."""
+    """A server that sends the same response to every request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,17 +52,17 @@ async def server() -> AsyncIterator[Canned]:
 async def hub(
     tmp_path: Path, server: Canned, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Hub]:
-    """A hub with a cone of either kind on that server."""
+    """A hub with a cone for each provider on that server."""
     for name in PROVIDER_VARIABLES:
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("HUBD_CONE_RETRIES", "0")
     for provider in ("OPENAI", "ANTHROPIC"):
         monkeypatch.setenv(f"{provider}_BASE_URL", server.url)
         monkeypatch.setenv(f"{provider}_API_KEY", "sk-secret")
-    async with cones(tmp_path) as made:
+    async with cones(tmp_path) as hub:
         for provider in ("openai", "anthropic"):
-            await only(made, "cone.create", name=provider, model_id=f"{provider}/x")
-        yield made
+            await only(hub, "cone.create", name=provider, model_id=f"{provider}/x")
+        yield hub
 
 
 def chunk(delta: Any = None, reason: Any = None, **more: Any) -> str:
@@ -76,7 +76,7 @@ def sent(data: object) -> str:
 
 
 def message(*deltas: str | None, model: Any = "m", reason: Any = "end_turn") -> list[str]:
-    """An answer of Anthropic's."""
+    """Return the events of an answer in Anthropic's format."""
     usage = {"input_tokens": 1, "output_tokens": 1}
     started = {"id": "1", "role": "assistant", "model": model, "content": [], "usage": usage}
     pieces = [{"type": "text_delta", "text": text} for text in deltas]
@@ -105,53 +105,51 @@ def message(*deltas: str | None, model: Any = "m", reason: Any = "end_turn") -> 
 END = chunk(reason="stop")
 
 
+INVALID_RESPONSES: list[list[str] | list[bytes]] = [
+    [],
+    ["<html>Not found</html>"],
+    ["event: message_start\ndata: {not JSON\n\n"],
+    [b"event: message_start\ndata: \xff\n\n"],
+    ["event: message_start\ndata: []\n\n"],
+    ["event: message_start\ndata: null\n\n"],
+    [sent({"type": "message_start", "message": None})],
+    [sent({"type": "message_stop"})],
+    [chunk({"content": [{"type": "text"}]}), END],
+    message(None),
+]
+
+
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-@pytest.mark.parametrize(
-    "events",
-    [
-        [],
-        ["<html>Not found</html>"],
-        ["event: message_start\ndata: {not JSON\n\n"],
-        [b"event: message_start\ndata: \xff\n\n"],
-        ["event: message_start\ndata: []\n\n"],
-        ["event: message_start\ndata: null\n\n"],
-        [sent({"type": "message_start", "message": None})],
-        [sent({"type": "message_stop"})],
-        [chunk({"content": [{"type": "text"}]}), END],
-        message(None),
-    ],
-    ids=range(10),
-)
-async def test_what_is_no_answer_is_an_error_without_a_stack_trace(
-    hub: Hub,
-    server: Canned,
-    events: list[str | bytes],
-    provider: str,
-    caplog: pytest.LogCaptureFixture,
+async def test_an_invalid_response_is_an_error_without_a_traceback(
+    hub: Hub, server: Canned, provider: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server.events = events
-    error = await call_error(hub, "cone.chat", identifier=provider, prompt="hello")
-    assert error["code"] == "unavailable"
-    assert provider in error["message"]
+    accepted = []
+    for events in INVALID_RESPONSES:
+        server.events = [*events]
+        error = await call_error(hub, "cone.chat", identifier=provider, prompt="hello")
+        if error["code"] != "unavailable" or provider not in error["message"]:
+            accepted.append((events, error))
+    assert accepted == []
     assert await conversation(hub, provider) == []
     assert "Traceback" not in caplog.text
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])
-@pytest.mark.parametrize("body", ["<html>", "[]", "null", "{", '{"data": [5]}', b"\xff"])
-async def test_a_server_that_lists_no_models_does_not_spoil_the_list_of_the_others(
-    hub: Hub, server: Canned, body: str | bytes, provider: str
+async def test_an_invalid_list_of_models_does_not_affect_other_providers(
+    hub: Hub, server: Canned
 ) -> None:
     server.content_type = "application/json"
-    server.events = [body]
-    listed = {entry["provider"]: entry for entry in (await only(hub, "cone.registry"))["providers"]}
-    assert listed["offline"]["models"] == ["offline"]
-    assert listed[provider]["models"] == []
-    assert "cannot be read" in listed[provider]["note"]
+    for body in ("<html>", "[]", "null", "{", '{"data": [5]}', b"\xff"):
+        server.events = [body]
+        entries = (await only(hub, "cone.registry"))["providers"]
+        listed = {entry["provider"]: entry for entry in entries}
+        assert listed["offline"]["models"] == ["offline"]
+        for provider in ("openai", "anthropic"):
+            assert listed[provider]["models"] == [], body
+            assert "the response is invalid" in listed[provider]["note"], body
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_halves_of_characters_in_the_name_of_a_model_are_replaced(
+async def test_single_surrogates_in_model_names_are_replaced(
     hub: Hub, server: Canned, provider: str
 ) -> None:
     server.content_type = "application/json"
@@ -164,7 +162,7 @@ async def test_halves_of_characters_in_the_name_of_a_model_are_replaced(
 @pytest.mark.parametrize(
     "events", [["data: ", "x" * 2000], ["data: x\n" * 300]], ids=["a line", "an event"]
 )
-async def test_what_does_not_end_is_not_gathered_for_ever(
+async def test_endless_responses_are_cut_at_the_limit(
     hub: Hub,
     server: Canned,
     events: list[str],
@@ -174,18 +172,18 @@ async def test_what_does_not_end_is_not_gathered_for_ever(
     monkeypatch.setattr(bounded, "MAX_RESPONSE", 1000)
     server.events = events
     error = await call_error(hub, "cone.chat", identifier=provider, prompt="hello")
-    assert error["message"] == "the server has sent more than 1000 bytes"
+    assert error["message"] == "the server sent more than 1000 bytes"
     server.content_type = "application/json"
     listed = {entry["provider"]: entry for entry in (await only(hub, "cone.registry"))["providers"]}
-    assert listed[provider]["note"] == "the server has sent more than 1000 bytes"
+    assert listed[provider]["note"] == "the server sent more than 1000 bytes"
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_what_is_compressed_is_not_taken(hub: Hub, server: Canned, provider: str) -> None:
+async def test_compressed_responses_are_rejected(hub: Hub, server: Canned, provider: str) -> None:
     server.headers = {"Content-Encoding": "gzip"}
     server.events = [gzip.compress(b"data: " + b"x" * 100_000)]
     error = await call_error(hub, "cone.chat", identifier=provider, prompt="hello")
-    assert error["message"].startswith("the server compresses its answer (gzip)")
+    assert error["message"].startswith("the server sent a compressed response (gzip)")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +201,7 @@ async def test_what_is_compressed_is_not_taken(hub: Hub, server: Canned, provide
     ],
     ids=range(9),
 )
-async def test_an_answer_with_oddities_around_it_is_an_answer(
+async def test_an_answer_with_unusual_fields_is_accepted(
     hub: Hub, server: Canned, provider: str, events: list[str]
 ) -> None:
     server.events = events
@@ -225,7 +223,7 @@ async def test_an_answer_with_oddities_around_it_is_an_answer(
     ],
     ids=range(5),
 )
-async def test_halves_of_characters_are_joined_or_replaced(
+async def test_surrogates_are_joined_or_replaced(
     hub: Hub, server: Canned, provider: str, pieces: list[str], text: str
 ) -> None:
     deltas = [chunk({"content": piece}) for piece in pieces]
@@ -235,25 +233,24 @@ async def test_halves_of_characters_are_joined_or_replaced(
     assert (await conversation(hub, provider))[-1] == ("assistant", text)
 
 
-async def test_halves_of_characters_in_a_refusal_are_replaced(hub: Hub, server: Canned) -> None:
+async def test_single_surrogates_in_error_messages_are_replaced(hub: Hub, server: Canned) -> None:
     server.events = [sent({"error": {"message": f"no {FIRST}"}})]
     error = await call_error(hub, "cone.chat", identifier="openai", prompt="hello")
     assert error["message"] == "openai: no \ufffd"
 
 
-async def test_a_piece_that_is_too_long_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "MAX_ANSWER", 10)
-    talking = exchange.Exchange()
-    talking.add("x" * 6)
+async def test_a_piece_beyond_the_limit_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_module, "MAX_ANSWER", 10)
+    growing = answer_module.Answer()
+    growing.add("x" * 6)
     with pytest.raises(ExecutionError) as refused:
-        talking.add("y" * 6)
-    # There is no more about it in the log.
-    assert refused.value.suggestion == "Ask for less at a time"
-    assert talking.answer == "x" * 6
+        growing.add("y" * 6)
+    assert refused.value.suggestion == "Ask for a shorter answer"
+    assert growing.text == "x" * 6
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_a_server_that_does_not_stream_is_named(
+async def test_a_response_without_streaming_is_reported(
     hub: Hub, server: Canned, provider: str
 ) -> None:
     server.content_type = "application/json"

@@ -1,16 +1,16 @@
-"""Whatever is asked, forked and moved: a cone is told what lies on its path, no more, no less."""
+"""Random chats, forks and moves, compared with a model in plain Python."""
 
 import asyncio
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.plexus.hub import Hub
 from tests.plugins.cone.support import answer, cones, conversation, everything, only
-from tests.support import call_events
+from tests.support import call_events, examples
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(str.strip)
 STEPS = st.lists(
@@ -25,12 +25,12 @@ STEPS = st.lists(
 
 
 class Model:
-    """Paths as lists of what was said; the same words in plain Python."""
+    """The messages of each path, and the head of each cone."""
 
     def __init__(self) -> None:
-        # What was said on the way to every node, by the node's id.
+        # The messages from the root to each node, by the node's id.
         self.paths: dict[str, list[tuple[str, str]]] = {}
-        # The node at which each cone stands.
+        # The node id of each cone's head.
         self.heads: dict[str, str] = {}
 
     def add(self, parent: str, node_id: str, role: str, text: str) -> None:
@@ -73,8 +73,8 @@ async def take(
 
 
 @given(STEPS)
-@settings(max_examples=25)
-def test_a_cone_is_told_exactly_what_lies_on_its_path(
+@examples(6)
+def test_the_model_sees_exactly_the_messages_of_the_path(
     steps: list[tuple[str, int, int, str]],
 ) -> None:
     async def example(directory: Path) -> None:
@@ -95,8 +95,8 @@ def test_a_cone_is_told_exactly_what_lies_on_its_path(
             for name, node in model.heads.items():
                 assert await conversation(hub, name) == model.paths[node]
             for node, path in model.paths.items():
-                anybody = next(iter(model.heads))
-                assert await conversation(hub, anybody, node_id=node) == path
+                some_cone = next(iter(model.heads))
+                assert await conversation(hub, some_cone, node_id=node) == path
             [listed] = await call_events(hub, "cone.list")
             assert {cone["name"] for cone in listed["cones"]} == set(model.heads)
 

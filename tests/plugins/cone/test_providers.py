@@ -1,4 +1,4 @@
-"""The providers' own SDKs, against servers on this machine."""
+"""The providers' SDKs, against servers on this machine."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
 from hubd.plugins.cone import registry
 from hubd.plugins.cone.providers import anthropic, openai
-from hubd.plugins.cone.providers.choice import split
+from hubd.plugins.cone.providers.choice import split_model_id
 from tests.fakes import completions_api, messages_api
 from tests.fakes.completions_api import FakeCompletionsApi
 from tests.fakes.messages_api import FakeMessagesApi
@@ -33,7 +33,7 @@ MODELS = {"anthropic": "anthropic/claude-fake", "openai": "openai/tiny-1b"}
 
 @pytest.fixture(autouse=True)
 def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """No provider can be reached, unless a test says so, and none is asked twice."""
+    """Remove the variables of all providers, and turn off retries."""
     for name in PROVIDER_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HUBD_CONE_RETRIES", "0")
@@ -44,7 +44,7 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 async def api(
     request: pytest.FixtureRequest, environ: pytest.MonkeyPatch
 ) -> AsyncIterator[FakeMessagesApi | FakeCompletionsApi]:
-    """A server of each kind, which the environment points at."""
+    """Run a server, and set its address and key in the environment."""
     if request.param == "anthropic":
         async with FakeMessagesApi() as messages:
             environ.setenv("ANTHROPIC_API_KEY", SECRET)
@@ -61,23 +61,23 @@ def name_of(api: FakeMessagesApi | FakeCompletionsApi) -> str:
     return "anthropic" if isinstance(api, FakeMessagesApi) else "openai"
 
 
-def told(api: FakeMessagesApi | FakeCompletionsApi) -> list[tuple[str, str]]:
-    """Who had said what, as the server was told by the newest request."""
-    said = [(message["role"], message["content"]) for message in api.conversations[-1]]
+def sent_messages(api: FakeMessagesApi | FakeCompletionsApi) -> list[tuple[str, str]]:
+    """Return the roles and texts in the newest request to the server."""
+    messages = [(message["role"], message["content"]) for message in api.conversations[-1]]
     system = api.requests[-1].body.get("system")
-    return [("system", system), *said] if isinstance(system, str) else said
+    return [("system", system), *messages] if isinstance(system, str) else messages
 
 
 @pytest.fixture
 async def hub(tmp_path: Path, api: FakeMessagesApi | FakeCompletionsApi) -> AsyncIterator[Hub]:
     """A hub with a cone `c` on a model of that server."""
-    async with cones(tmp_path) as made:
+    async with cones(tmp_path) as hub:
         model = MODELS[name_of(api)]
-        await only(made, "cone.create", name="c", model_id=model, system_prompt="Be brief.")
-        yield made
+        await only(hub, "cone.create", name="c", model_id=model, system_prompt="Be brief.")
+        yield hub
 
 
-async def test_the_whole_conversation_is_sent_and_the_answer_is_kept(
+async def test_the_conversation_is_sent_and_the_answer_is_stored(
     hub: Hub, api: FakeMessagesApi | FakeCompletionsApi
 ) -> None:
     one = await everything(hub, "cone.chat", identifier="c", prompt="SAY[The first answer: ä ☃.]")
@@ -86,7 +86,7 @@ async def test_the_whole_conversation_is_sent_and_the_answer_is_kept(
     assert one[-1]["model"] == MODELS[name_of(api)].partition("/")[2]
     assert one[-1]["stop_reason"] in ("end_turn", "stop")
     await everything(hub, "cone.chat", identifier="c", prompt="SAY[two]")
-    assert told(api) == [
+    assert sent_messages(api) == [
         ("system", "Be brief."),
         ("user", "SAY[The first answer: ä ☃.]"),
         ("assistant", "The first answer: ä ☃."),
@@ -108,7 +108,7 @@ async def test_the_whole_conversation_is_sent_and_the_answer_is_kept(
         (529, "overloaded"),
     ],
 )
-async def test_a_refusal_of_the_provider_says_what_it_means(
+async def test_http_errors_of_a_provider_become_error_codes(
     hub: Hub, api: FakeMessagesApi | FakeCompletionsApi, status: int, code: str
 ) -> None:
     before = await head(hub, "c")
@@ -117,7 +117,7 @@ async def test_a_refusal_of_the_provider_says_what_it_means(
     assert await head(hub, "c") == before
 
 
-async def test_an_answer_that_breaks_off_is_no_answer(
+async def test_an_answer_that_is_cut_off_is_not_stored(
     hub: Hub, api: FakeMessagesApi | FakeCompletionsApi
 ) -> None:
     before = await head(hub, "c")
@@ -127,7 +127,7 @@ async def test_an_answer_that_breaks_off_is_no_answer(
     assert await conversation(hub, "c") == [("system", "Be brief.")]
 
 
-async def test_an_answer_whose_end_nobody_announces_is_no_answer(
+async def test_an_answer_without_an_end_is_not_stored(
     tmp_path: Path, environ: pytest.MonkeyPatch
 ) -> None:
     async with FakeCompletionsApi() as api, cones(tmp_path) as hub:
@@ -137,12 +137,12 @@ async def test_an_answer_whose_end_nobody_announces_is_no_answer(
         error = await call_error(hub, "cone.chat", identifier="c", prompt="SAY[The beginning]")
         assert (error["code"], error["message"]) == (
             "unavailable",
-            "the answer of openai broke off",
+            "the answer of openai is incomplete",
         )
         assert await conversation(hub, "c") == []
 
 
-async def test_an_answer_is_seen_as_it_comes_and_who_leaves_then_leaves_the_provider_too(
+async def test_cancelling_a_streaming_chat_closes_the_connection_to_the_provider(
     hub: Hub, api: FakeMessagesApi | FakeCompletionsApi
 ) -> None:
     caller = Collector()
@@ -155,12 +155,12 @@ async def test_an_answer_is_seen_as_it_comes_and_who_leaves_then_leaves_the_prov
             await caller.arrived.wait()
         chat.cancel()
         await chat
-        while api._connections:  # noqa: ASYNC110 -- the other end has to notice
+        while api._connections:  # noqa: ASYNC110 -- no event tells that the server noticed
             await asyncio.sleep(0)
     assert caller.items[-2]["code"] == "cancelled"
 
 
-async def test_a_server_that_is_not_there_is_unavailable(
+async def test_an_unreachable_server_is_unavailable(
     tmp_path: Path, environ: pytest.MonkeyPatch
 ) -> None:
     async with FakeCompletionsApi() as gone:
@@ -175,9 +175,7 @@ async def test_a_server_that_is_not_there_is_unavailable(
             assert error["code"] == "unavailable"
 
 
-async def test_a_server_of_ones_own_needs_no_key(
-    tmp_path: Path, environ: pytest.MonkeyPatch
-) -> None:
+async def test_a_local_server_needs_no_key(tmp_path: Path, environ: pytest.MonkeyPatch) -> None:
     async with FakeCompletionsApi() as api, cones(tmp_path) as hub:
         environ.setenv("OPENAI_BASE_URL", api.base_url)
         await only(hub, "cone.create", name="c", model_id="org/large")
@@ -185,7 +183,7 @@ async def test_a_server_of_ones_own_needs_no_key(
         assert (answer(events), events[-1]["model"]) == ("local", "org/large")
 
 
-async def test_a_base_url_in_the_settings_counts_where_no_variable_does(
+async def test_the_base_url_of_the_settings_is_used_without_a_variable(
     tmp_path: Path, environ: pytest.MonkeyPatch
 ) -> None:
     async with FakeCompletionsApi() as api, cones(tmp_path) as hub:
@@ -198,7 +196,7 @@ async def test_a_base_url_in_the_settings_counts_where_no_variable_does(
 
 
 @pytest.mark.parametrize("provider", [anthropic, openai])
-async def test_a_caller_that_names_no_address_does_not_get_the_hubs(
+async def test_the_callers_environment_overrides_the_address_of_the_hub(
     tmp_path: Path, environ: pytest.MonkeyPatch, provider: Any
 ) -> None:
     variables = {f"{provider.NAME.upper()}_BASE_URL": "", provider.KEY: SECRET}
@@ -212,7 +210,7 @@ async def test_a_caller_that_names_no_address_does_not_get_the_hubs(
 
 
 @pytest.mark.parametrize("model", ["claude-x", "anthropic/x", "gpt-x", "openai/x"])
-async def test_a_model_without_a_key_is_advised_of_and_refused_before_anything_is_kept(
+async def test_a_model_without_a_key_gives_a_warning_and_stores_no_question(
     tmp_path: Path, model: str
 ) -> None:
     async with cones(tmp_path) as hub:
@@ -230,7 +228,7 @@ async def test_a_model_without_a_key_is_advised_of_and_refused_before_anything_i
 
 
 @pytest.mark.parametrize(("module", "extra"), [(anthropic, "anthropic"), (openai, "openai")])
-async def test_a_missing_package_is_named_with_how_to_install_it(
+async def test_a_missing_package_is_reported_with_the_command_to_install_it(
     tmp_path: Path, environ: pytest.MonkeyPatch, module: Any, extra: str
 ) -> None:
     environ.setattr(module, "find_spec", lambda name: None)
@@ -241,15 +239,15 @@ async def test_a_missing_package_is_named_with_how_to_install_it(
         assert f"hubd[{extra}]" in error["guidance"]["suggestion"]
 
 
-async def test_a_key_is_shown_to_nobody(
+async def test_keys_do_not_appear_in_items_logs_or_files(
     tmp_path: Path, environ: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Tattling(FakeCompletionsApi):
+    class KeyRepeating(FakeCompletionsApi):
         async def answer(self, request: Any, reply: Any) -> None:
             key = request.headers["authorization"].removeprefix("Bearer ")
             await reply.send(401, {"error": {"message": f"Incorrect API key provided: {key}"}})
 
-    async with Tattling() as api, cones(tmp_path) as hub:
+    async with KeyRepeating() as api, cones(tmp_path) as hub:
         environ.setenv("OPENAI_API_KEY", SECRET)
         environ.setenv("OPENAI_BASE_URL", api.base_url)
         await only(hub, "cone.create", name="c", model_id="openai/x")
@@ -262,7 +260,7 @@ async def test_a_key_is_shown_to_nobody(
         assert SECRET.encode() not in written
 
 
-async def test_the_registry_lists_what_can_be_asked(
+async def test_the_registry_lists_available_providers_and_their_models(
     tmp_path: Path, environ: pytest.MonkeyPatch
 ) -> None:
     async with (
@@ -289,7 +287,7 @@ async def test_the_registry_lists_what_can_be_asked(
         assert all(entry["note"] is None for entry in listed["providers"])
 
 
-async def test_a_provider_that_does_not_list_its_models_does_not_hold_up_the_others(
+async def test_a_slow_list_of_models_does_not_delay_other_providers(
     tmp_path: Path, environ: pytest.MonkeyPatch
 ) -> None:
     class Silent(FakeCompletionsApi):
@@ -302,7 +300,7 @@ async def test_a_provider_that_does_not_list_its_models_does_not_hold_up_the_oth
         offline, _, silent = (await only(hub, "cone.registry"))["providers"]
         assert offline["models"] == ["offline"]
         assert (silent["available"], silent["models"]) == (True, [])
-        assert "not listed its models" in silent["note"]
+        assert "did not list its models" in silent["note"]
 
 
 @pytest.mark.parametrize(
@@ -319,7 +317,5 @@ async def test_a_provider_that_does_not_list_its_models_does_not_hold_up_the_oth
         ("/", "openai", "/"),
     ],
 )
-def test_a_model_belongs_to_the_provider_that_its_name_says(
-    model_id: str, provider: str, model: str
-) -> None:
-    assert split(model_id) == (provider, model)
+def test_the_provider_is_read_from_the_model_id(model_id: str, provider: str, model: str) -> None:
+    assert split_model_id(model_id) == (provider, model)

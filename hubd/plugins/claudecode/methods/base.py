@@ -1,81 +1,95 @@
-"""What all parts of claudecode share: parameters, and finding sessions and streams."""
+"""The base of all parts of claudecode: look up sessions and streams that a call names."""
 
 import json
-import time
-from typing import Annotated, Any, Final, Literal
+from functools import cached_property
+from typing import Any, Final
+from uuid import UUID
 
-from pydantic import Field
-
-from hubd.activation import Activation, NotFound, Unavailable, params
-from hubd.activation.params import IdPrefix, Position
-from hubd.plugins.claudecode import events, store
-from hubd.plugins.claudecode.handles import NAMESPACE, VERSION, SessionRef
-from hubd.plugins.claudecode.queue import Chats
+from hubd.activation import Activation, NotFound, Unavailable
+from hubd.conversations import heads
+from hubd.plugins.claudecode import events, sessions
+from hubd.plugins.claudecode.handles import NAMESPACE, SessionRef
+from hubd.plugins.claudecode.methods.parameters import SessionAddress, StreamAddress
+from hubd.plugins.claudecode.queue import Queue
+from hubd.plugins.claudecode.record.event_pages import EventPages
+from hubd.plugins.claudecode.record.followers import Followers
+from hubd.plugins.claudecode.sessions import SESSIONS, SessionRow
 from hubd.storage import ids
 from hubd.storage.streams import streams
 
-Name = params.Name
-NewName = params.NewName
-SessionId = IdPrefix
-Prompt = Annotated[str, Field(min_length=1, max_length=4 * 1024 * 1024)]
-Limit = Annotated[int, Field(ge=1, le=1000)]
-IfBusy = Literal["queue", "refuse"]
-
+# Completion offers the names of sessions.
 LIST_NAMES: Final = {"name": f"{NAMESPACE}.list"}
-# How a stream is named: by itself, or as the newest one of a session.
-STREAM: Final = ("stream_id", "session_id", "name")
+# More rows than any table has.
+ALL_ROWS: Final = 2**62
 
 
-class ClaudeBase(Activation, version=VERSION):
-    """Finding what a call names."""
+class ClaudeBase(Activation):
+    """State and lookups that the parts of claudecode share."""
 
-    # Set while the hub runs, by `lifespan`.
-    _chats: Chats | None = None
+    # Set by `lifespan` while the hub runs.
+    _queue: Queue | None = None
 
     @property
-    def chats(self) -> Chats:
-        """All chats.
+    def queue(self) -> Queue:
+        """All chats that run or wait.
 
         Raises:
             Unavailable: The hub is starting or stopping.
         """
-        if self._chats is None:
-            raise Unavailable("claudecode is not running")
-        return self._chats
+        if self._queue is None:
+            raise Unavailable("claudecode is not running", suggestion="Try again in a moment")
+        return self._queue
 
-    async def session_named(self, name: str | None, session_id: str | None) -> store.SessionRow:
-        """The session that a call names one way or the other."""
-        return await store.look_up_session(self.db, name or session_id or "")
+    @cached_property
+    def pages(self) -> EventPages:
+        """Pages of events, for polls and consumers."""
+        return EventPages(self.db, self.host)
 
-    async def stream_named(
-        self, stream_id: str | None, session_id: str | None, name: str | None
-    ) -> streams.StreamRow:
-        """The stream that a call names; of a session, its newest.
+    @cached_property
+    def followers(self) -> Followers:
+        """Events as they come, for clients that follow a chat."""
+        return Followers(self.db, self.host, self.path, lambda: self.queue)
+
+    async def session_named(self, where: SessionAddress) -> SessionRow:
+        """Return the session that a call names.
 
         Raises:
-            NotFound: There is none.
+            NotFound, Ambiguous: No session matches, or several do.
         """
+        identifier = where.get("name") or where.get("session_id") or ""
+        return await SESSIONS.look_up(self.db, identifier)
+
+    async def stream_named(self, where: StreamAddress) -> streams.StreamRow:
+        """Return the stream that a call names, or the newest stream of the session it names.
+
+        Raises:
+            NotFound, Ambiguous: No stream or session matches, or several do; or the session has no
+                chat yet.
+        """
+        stream_id = where.get("stream_id")
         if stream_id is not None:
             return await streams.look_up(self.db, stream_id)
-        session = await self.session_named(name, session_id)
-        found = await streams.newest(self.db, session.id)
-        if found is None:
+        session = await self.session_named(
+            {"name": where.get("name"), "session_id": where.get("session_id")}
+        )
+        stream = await streams.newest(self.db, session.id)
+        if stream is None:
             raise NotFound(
-                f"session '{session.name}' has not chatted yet",
-                suggestion="Start with claudecode.chat_async",
+                f"session '{session.name}' has no chat yet",
+                suggestion="Start one with `synapse claudecode chat`",
             )
-        return found
+        return stream
 
-    async def info(self, session: store.SessionRow) -> events.SessionInfo:
-        """A session as any client sees it."""
+    async def session_info(self, session: SessionRow) -> events.SessionInfo:
+        """Return a session as clients see it."""
         newest = await streams.newest(self.db, session.id)
         options: dict[str, Any] = json.loads(session.options)
         return events.SessionInfo(
             id=ids.text(session.id),
             name=session.name,
-            head=Position.at(session.tree_id, session.head_id),
+            head=heads.position(session),
             working_dir=session.working_dir,
-            model=options.get("model") or await store.reported_model(self.db, session.id),
+            model=options.get("model") or await sessions.reported_model(self.db, session.id),
             engine=session.engine,
             claude_session_id=session.native_id,
             loopback_enabled=bool(options.get("loopback_enabled")),
@@ -85,13 +99,6 @@ class ClaudeBase(Activation, version=VERSION):
         )
 
 
-def reference(session: store.SessionRow) -> SessionRef:
-    """The handle of a session."""
-    from uuid import UUID
-
+def session_ref(session: SessionRow) -> SessionRef:
+    """Return the handle of a session."""
     return SessionRef(session_id=UUID(bytes=session.id))
-
-
-def now() -> int:
-    """In seconds."""
-    return int(time.time())

@@ -1,4 +1,4 @@
-"""claudecode: how long the events of chats that have ended are kept. For ever, unless told."""
+"""Retention: remove the events of chats that ended long ago. By default all events are kept."""
 
 import asyncio
 import logging
@@ -11,8 +11,7 @@ from pydantic import Field
 
 from hubd.activation import Host, HubError, InvalidParams, method
 from hubd.plugins.claudecode import events
-from hubd.plugins.claudecode.handles import VERSION
-from hubd.plugins.claudecode.methods.base import ClaudeBase, now
+from hubd.plugins.claudecode.methods.base import ClaudeBase
 from hubd.storage import ids
 from hubd.storage.streams import streams
 from hubd.storage.streams.streams import StreamRow
@@ -22,24 +21,24 @@ log = logging.getLogger("hubd.claudecode")
 DAY: Final = 86_400
 # Seconds between two reports of progress.
 REPORT_SECONDS: Final = 1.0
-# Nobody waits for events to go.
+# Seconds between two cleanups.
 CLEANUP_SECONDS: Final = 3600.0
 
 
-class Retention(ClaudeBase, version=VERSION):
-    """The method that removes old events, and the task that does so by itself."""
+class Retention(ClaudeBase):
+    """The method that removes old events, and the task that does so every hour."""
 
-    # Set by `keeping`; 0 keeps everything.
+    # The setting `retention_days`; 0 keeps everything.
     _retention_days = 0.0
 
     @asynccontextmanager
-    async def keeping(self, days: float) -> AsyncIterator[None]:
-        """Remove what is older than `days` in the background; nothing if that is 0."""
+    async def removing_old_events(self, days: float) -> AsyncIterator[None]:
+        """Inside the block, remove events older than `days` in the background; 0 removes none."""
         self._retention_days = days
         if not days:
             yield
             return
-        cleaner = asyncio.create_task(self._remove_for_ever(days), name="claudecode retention")
+        cleaner = asyncio.create_task(self._remove_every_hour(days), name="claudecode retention")
         try:
             yield
         finally:
@@ -50,20 +49,20 @@ class Retention(ClaudeBase, version=VERSION):
     async def retention(
         self, dry_run: bool = False, days: Annotated[float, Field(ge=0)] | None = None
     ) -> AsyncIterator[events.RetentionStep | events.RetentionDone]:
-        """Remove the events of chats that ended long ago; the conversation itself stays.
+        """Remove the events of chats that ended long ago. The conversations stay.
 
         Args:
-            dry_run: Only say what would be removed.
-            days: How long ago; the setting `retention_days` unless said otherwise.
+            dry_run: List the events, and remove none.
+            days: The age in days; the setting `retention_days` by default.
         """
-        wanted = days if days is not None else self._retention_days
-        if days is None and not wanted:
+        age = days if days is not None else self._retention_days
+        if days is None and not age:
             raise InvalidParams(
-                "events are kept for ever",
-                suggestion="Give days, or set retention_days in the section claudecode",
+                "no age is given, and the setting retention_days keeps all events",
+                suggestion="Give days, or set retention_days below [claudecode] in config.toml",
             )
         chats = total = 0
-        async for stream, count in self._remove(wanted, dry_run=dry_run, report=Report(self.host)):
+        async for stream, count in self._remove(age, dry_run=dry_run, report=Report(self.host)):
             chats, total = chats + 1, total + count
             yield events.RetentionStep(
                 stream_id=ids.text(stream.id),
@@ -77,9 +76,9 @@ class Retention(ClaudeBase, version=VERSION):
     async def _remove(
         self, days: float, *, dry_run: bool, report: "Report | None" = None
     ) -> AsyncIterator[tuple[StreamRow, int]]:
-        """Each chat whose time has come, and how many events it had."""
-        # No chat ended before 1970, however many days are asked for.
-        moment, after = int(max(now() - days * DAY, 0)) + 1, 0
+        """Yield each chat that ended before, and the number of its events."""
+        # No chat ended before 1970, so more days than that change nothing.
+        moment, after = int(max(int(time.time()) - days * DAY, 0)) + 1, 0
         while page := await streams.ended_before(self.db, moment, after):
             for stream in page:
                 yield (
@@ -92,7 +91,7 @@ class Retention(ClaudeBase, version=VERSION):
         return await streams.count(self.db, stream.key)
 
     async def _remove_from(self, stream: StreamRow, report: "Report | None") -> int:
-        """Bit by bit: others write meanwhile."""
+        """Remove the events of a chat, a few in each transaction, between other writes."""
         total = 0
         while count := await self.db.transaction(lambda tx: streams.remove_events(tx, stream.key)):
             total += count
@@ -100,22 +99,22 @@ class Retention(ClaudeBase, version=VERSION):
                 await report.add(count)
         return total
 
-    async def _remove_for_ever(self, days: float) -> None:
+    async def _remove_every_hour(self, days: float) -> None:
         while True:
             try:
                 removed = [count async for _, count in self._remove(days, dry_run=False)]
                 if removed:
                     log.info("removed %d events of %d old chats", sum(removed), len(removed))
             except HubError as error:
-                log.warning("old events stay for now: %s", error.message)
+                log.warning("old events could not be removed: %s", error.message)
             except Exception:
-                # Whatever it is must not end the task for good.
-                log.exception("old events stay for now")
+                # No error may end the task for good.
+                log.exception("old events could not be removed")
             await asyncio.sleep(CLEANUP_SECONDS)
 
 
 class Report:
-    """Progress of a removal that takes long: at most one message in `REPORT_SECONDS`."""
+    """Progress of a long removal: at most one message in `REPORT_SECONDS`."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -123,7 +122,7 @@ class Report:
         self._last = time.monotonic()
 
     async def add(self, count: int) -> None:
-        """Count removed events, and report the sum when it is time."""
+        """Count removed events, and report the sum if the last report is old enough."""
         self._removed += count
         if time.monotonic() - self._last >= REPORT_SECONDS:
             self._last = time.monotonic()

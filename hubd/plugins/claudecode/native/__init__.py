@@ -1,19 +1,19 @@
-"""Claude's own session files: found, listed, read and written. No hub and no database here."""
+"""Claude's own session files: find, list, read and write them. No hub and no database."""
 
-from hubd.plugins.claudecode.native.files import projects_directory, session_file
-from hubd.plugins.claudecode.native.history import (
-    NativeEntry,
-    NativeHistory,
-    NativeMark,
-    read_history,
-)
-from hubd.plugins.claudecode.native.listing import NativeSession, list_sessions
-from hubd.plugins.claudecode.native.messages import (
+from hubd.plugins.claudecode.native.conversations import (
     NativeConversation,
     NativeMessage,
     conversation,
     leaves,
 )
+from hubd.plugins.claudecode.native.entries import (
+    NativeEntry,
+    NativeHistory,
+    NativeMark,
+    read_history,
+)
+from hubd.plugins.claudecode.native.files import projects_directory, session_file
+from hubd.plugins.claudecode.native.listing import NativeSession, list_sessions
 from hubd.plugins.claudecode.native.writing import write_session
 
 __all__ = [

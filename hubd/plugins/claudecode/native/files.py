@@ -1,4 +1,4 @@
-"""Where `claude` keeps the files of its sessions. Looks at names, and opens nothing."""
+"""The paths of Claude's session files. No file is opened here."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -10,10 +10,10 @@ from hubd.offline_agent.project import LONGEST_NAME, name_of
 
 
 def projects_directory(environ: Mapping[str, str]) -> Path:
-    """The directory that has a directory for every place where `claude` was run.
+    """Return the directory with one subdirectory for each working directory of `claude`.
 
     Args:
-        environ: The environment that `claude` gets; CLAUDE_CONFIG_DIR and HOME count.
+        environ: The environment of `claude`, with CLAUDE_CONFIG_DIR or HOME.
 
     Raises:
         Unavailable: The environment has neither.
@@ -23,39 +23,39 @@ def projects_directory(environ: Mapping[str, str]) -> Path:
     if home := environ.get("HOME"):
         return Path(home, ".claude", "projects")
     raise Unavailable(
-        "nobody knows where claude keeps its sessions: HOME is not set",
+        "cannot find Claude's session directory: HOME is not set",
         suggestion="Set HOME or CLAUDE_CONFIG_DIR for the daemon",
     )
 
 
 def session_file(environ: Mapping[str, str], cwd: Path, session_id: str) -> Path:
-    """The file of a session: where it is, or else where `claude` would begin it.
+    """Return the path of a session file, or the path at which `claude` would create it.
 
-    A session is found by its id in whatever project it was begun. If several have it, the one of
-    `cwd` counts, then the newest.
+    The id is looked up in the projects of all directories. The project of `cwd` is preferred, then
+    the newest file.
 
     Args:
-        environ: The environment that `claude` gets.
-        cwd: Where it runs.
-        session_id: Its own id, a UUID.
+        environ: The environment of `claude`.
+        cwd: The working directory of `claude`.
+        session_id: The id of Claude's session, a UUID.
 
     Raises:
-        InvalidParams: The id is no UUID, so it could name any file.
-        Unavailable: The environment does not say where sessions are.
+        InvalidParams: The id is not a UUID, so it could name any file.
+        Unavailable: The environment does not name the directory of sessions.
     """
     if not is_session_id(session_id):
-        raise InvalidParams(f"not the id of a claude session: {session_id!r}")
+        raise InvalidParams(f"not the id of one of Claude's sessions: {session_id!r}")
     projects = projects_directory(environ)
     own = projects / project_name(cwd) / f"{session_id}.jsonl"
     if own.exists():
         return own
     elsewhere = [directory / own.name for directory in project_directories(projects)]
-    found = [(path, _modified(path)) for path in elsewhere]
-    return max(((time, path) for path, time in found if time is not None), default=(0, own))[1]
+    times = [(_modified(path), path) for path in elsewhere]
+    return max(((time, path) for time, path in times if time is not None), default=(0, own))[1]
 
 
 def is_session_id(text: str) -> bool:
-    """Whether a text is a UUID as `claude` writes them; nothing else names a session."""
+    """Return whether a text is a UUID as `claude` writes them."""
     try:
         return str(UUID(text)) == text
     except ValueError:
@@ -63,25 +63,25 @@ def is_session_id(text: str) -> bool:
 
 
 def project_name(cwd: Path) -> str:
-    """The name of the directory for the sessions of a working directory, which may be a link."""
+    """Return the name of the project directory of a working directory; links are followed."""
     return name_of(os.path.realpath(cwd))
 
 
 def project_directories(projects: Path, cwd: Path | None = None) -> Iterator[Path]:
-    """The directories that may hold sessions, of one working directory or of all.
+    """Yield the project directories of one working directory, or all.
 
-    Those of other long paths with the same beginning are among them: not every version of
-    `claude` has used the same hash.
+    Directories of other long paths with the same prefix are included, because the hash at the end
+    differs between versions of `claude`.
     """
     name = project_name(cwd) if cwd is not None else ""
-    beginning = f"{name[:LONGEST_NAME]}-" if len(name) > LONGEST_NAME else None
+    prefix = f"{name[:LONGEST_NAME]}-" if len(name) > LONGEST_NAME else None
     try:
         entries = sorted(os.scandir(projects), key=lambda entry: entry.name)
     except OSError:
         return
     for entry in entries:
-        fits = cwd is None or entry.name == name
-        if fits or (beginning is not None and entry.name.startswith(beginning)):
+        matches = cwd is None or entry.name == name
+        if matches or (prefix is not None and entry.name.startswith(prefix)):
             yield Path(entry.path)
 
 

@@ -1,4 +1,4 @@
-"""The sessions that there are, the newest first. Reads little of each, however big it is."""
+"""List Claude's sessions, the newest first. Of a large file only the two ends are read."""
 
 import os
 import stat
@@ -12,29 +12,28 @@ from typing import Any, Final
 from pydantic_core import from_json
 
 from hubd.offline_agent.project import name_of
+from hubd.plugins.claudecode.native.conversations import conversation
+from hubd.plugins.claudecode.native.entries import (
+    NativeEntry,
+    as_entry,
+    read_lines,
+)
 from hubd.plugins.claudecode.native.files import (
     is_session_id,
     project_directories,
     project_name,
     projects_directory,
 )
-from hubd.plugins.claudecode.native.history import (
-    NativeEntry,
-    as_entry,
-    read_lines,
-)
-from hubd.plugins.claudecode.native.messages import conversation
 
-# A file up to this size is read whole: several turns, each with its prompts and tools.
+# Bytes of a file that is read in full: several turns with their prompts and tools.
 WHOLE: Final = 512 * 1024
-# Of a bigger one its beginning and its end, which is where the first prompt and the newest
-# entries are.
+# Bytes of each end of a larger file. They hold the first prompt and the newest entries.
 EDGE: Final = 64 * 1024
 
-# How much of the first prompt is shown.
+# Characters of the first prompt that a list shows.
 PROMPT_LENGTH: Final = 200
 
-# What `claude` writes in the user's name about a command of its own, such as /compact.
+# Starts of user messages that `claude` writes about its own commands, such as /compact.
 _NOT_A_PROMPT: Final = ("<command-", "<local-command-", "<system-reminder>")
 
 
@@ -43,13 +42,13 @@ class NativeSession:
     """A session as a list shows it.
 
     Attributes:
-        session_id: Its id, which is also the name of its file.
+        session_id: The id, which is also the name of the file.
         path: The file.
-        cwd: Where it was begun, if it says so.
-        modified: When something was last written.
-        prompt: The beginning of the first prompt, on one line; empty if there is none.
-        messages: How many messages the conversation has; None if the file is too big to count.
-        size: Of the file, in bytes.
+        cwd: The first working directory, if the file names one.
+        modified: The time of the last write.
+        prompt: The beginning of the first prompt, on one line; may be empty.
+        messages: The number of messages; None if the file is too large to count them.
+        size: The size of the file in bytes.
     """
 
     session_id: str
@@ -64,31 +63,31 @@ class NativeSession:
 def list_sessions(
     environ: Mapping[str, str], cwd: Path | None = None, limit: int | None = None
 ) -> list[NativeSession]:
-    """The sessions of a working directory or of all, the newest first.
+    """Return the sessions of one working directory or of all, the newest first.
 
-    What cannot be read and what is no session is left out.
+    Unreadable files and files that are not sessions are left out.
 
     Args:
-        environ: The environment that `claude` gets.
-        cwd: Only sessions that were begun here.
-        limit: No more than so many; the others are not even opened.
+        environ: The environment of `claude`.
+        cwd: The working directory; all by default.
+        limit: The maximum number of sessions; the others are not opened.
 
     Raises:
-        Unavailable: The environment does not say where sessions are.
+        Unavailable: The environment does not name the directory of sessions.
     """
-    found: list[NativeSession] = []
+    sessions: list[NativeSession] = []
     for status, path in _files(projects_directory(environ), cwd):
-        if limit is not None and len(found) >= limit:
+        if limit is not None and len(sessions) >= limit:
             break
-        session = _look(path, status)
+        session = _summarise(path, status)
         if session is not None and (cwd is None or _is_of(session, cwd)):
-            found.append(session)
-    return found
+            sessions.append(session)
+    return sessions
 
 
 def _files(projects: Path, cwd: Path | None) -> list[tuple[os.stat_result, Path]]:
-    """The files that are named like sessions, the newest first."""
-    found: list[tuple[os.stat_result, Path]] = []
+    """Return the files that are named like sessions, the newest first."""
+    files: list[tuple[os.stat_result, Path]] = []
     for directory in project_directories(projects, cwd):
         for path in _in(directory):
             if path.suffix == ".jsonl" and is_session_id(path.stem):
@@ -96,10 +95,10 @@ def _files(projects: Path, cwd: Path | None) -> list[tuple[os.stat_result, Path]
                     status = path.stat()
                 except OSError:
                     continue
-                # To open a pipe would wait for its writer.
+                # Opening a pipe would wait for its writer.
                 if stat.S_ISREG(status.st_mode):
-                    found.append((status, path))
-    return sorted(found, key=lambda each: (each[0].st_mtime_ns, each[1]), reverse=True)
+                    files.append((status, path))
+    return sorted(files, key=lambda each: (each[0].st_mtime_ns, each[1]), reverse=True)
 
 
 def _in(directory: Path) -> list[Path]:
@@ -110,19 +109,19 @@ def _in(directory: Path) -> list[Path]:
 
 
 def _is_of(session: NativeSession, cwd: Path) -> bool:
-    """Whether a session in the directory of `cwd` is its own: other paths have the same name."""
+    """Return whether a session belongs to `cwd`: other paths may have the same project name."""
     if session.cwd is None or session.cwd == os.path.realpath(cwd):
         return True
-    # Moved here on purpose, unless it is here because its path has this name too.
+    # A session of another path was moved here, unless its path has this project name too.
     name = session.path.parent.name
     return name_of(session.cwd) != name and project_name(cwd) == name
 
 
-def _look(path: Path, status: os.stat_result) -> NativeSession | None:
+def _summarise(path: Path, status: os.stat_result) -> NativeSession | None:
     try:
         with path.open("rb") as file:
             if status.st_size <= WHOLE:
-                entries, messages = _whole(file.read(WHOLE))
+                entries, messages = _read_all(file.read(WHOLE))
             else:
                 head = file.read(EDGE)
                 file.seek(-EDGE, os.SEEK_END)
@@ -143,35 +142,35 @@ def _look(path: Path, status: os.stat_result) -> NativeSession | None:
     )
 
 
-def _whole(data: bytes) -> tuple[list[NativeEntry], int]:
+def _read_all(data: bytes) -> tuple[list[NativeEntry], int]:
     history = read_lines(BytesIO(data))
     return list(history.entries), len(conversation(history).messages)
 
 
 def _edges(head: bytes, tail: bytes) -> list[NativeEntry]:
-    """The entries at the beginning and at the end of a file."""
+    """Return the entries at both ends of a file."""
     *first, cut = head.split(b"\n")
     entries = [*read_lines(line + b"\n" for line in first).entries]
-    # A first prompt with an image is one long line, and what was typed stands before the image.
-    if (entry := _as_far_as_it_goes(cut)) is not None:
+    # A first prompt with an image is one long line, with the text before the image.
+    if (entry := _partial_entry(cut)) is not None:
         entries.append(entry)
     _, *last = tail.split(b"\n")
     return [*entries, *read_lines(line + b"\n" for line in last).entries]
 
 
-def _as_far_as_it_goes(line: bytes) -> NativeEntry | None:
+def _partial_entry(line: bytes) -> NativeEntry | None:
     try:
         raw: Any = from_json(line.decode(errors="ignore"), allow_partial="trailing-strings")
         if not isinstance(raw, dict):
             return None
-        # Its id comes after the message, so a line that was cut inside of it has none.
+        # The id comes after the message, so a line that is cut inside the message has none.
         return as_entry({"uuid": "", "parentUuid": None, **raw})
     except ValueError:
         return None
 
 
 def _prompt(entry: NativeEntry) -> str:
-    """What a user typed, on one line and cut."""
+    """Return the text of a user's prompt, on one line and shortened."""
     if entry.kind != "user" or not entry.is_shown:
         return ""
     for block in entry.blocks:

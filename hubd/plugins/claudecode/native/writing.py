@@ -1,4 +1,4 @@
-"""A conversation as a session file that `claude --resume` goes on with."""
+"""Write a conversation as a session file for `claude --resume`."""
 
 import json
 import os
@@ -10,9 +10,9 @@ from typing import Any, Final
 from uuid import uuid4
 
 from hubd.errors import Conflict, InvalidParams
-from hubd.plugins.claudecode.native.messages import NativeMessage
+from hubd.plugins.claudecode.native.conversations import NativeMessage
 
-# Nobody has paid for these tokens here.
+# The tokens of the written messages were not paid for in this session.
 _NO_USAGE: Final = {
     "input_tokens": 0,
     "cache_creation_input_tokens": 0,
@@ -31,30 +31,30 @@ def write_session(
     now: datetime,
     overwrite: bool = False,
 ) -> str:
-    """Write a conversation as a session file; the file appears whole or not at all.
+    """Write a conversation as a session file. The file appears complete or not at all.
 
-    The order of the messages is that of the list, whatever their `parent_uuid` says. Ids and
-    times that a message has are kept, so that a message can be found again; the rest is made up.
-    A message of several entries has one for each block, and the last takes what is left.
+    The messages keep the order of the list; `parent_uuid` is ignored. Ids and times of a message
+    are kept, so that the message can be found again; missing ones are generated. A message of
+    several entries has one entry for each block, and the last entry has the remaining blocks.
 
-    `claude` leaves thoughts of another model than its own out, and what has no model.
+    `claude` leaves out thinking of other models, and thinking without a model.
 
     Args:
-        path: Where to; directories that are missing are made. See `session_file`.
-        session_id: The id that `--resume` will be given.
-        cwd: Where the conversation takes place.
-        messages: At least one.
-        version: The version of `claude` that the entries shall carry.
-        now: When messages were said that have no time of their own.
-        overwrite: Replace a file that is there.
+        path: The file; missing directories are created. See `session_file`.
+        session_id: The id for `--resume`.
+        cwd: The working directory of the conversation.
+        messages: The messages, at least one.
+        version: The version of `claude` in the entries.
+        now: The time of messages without a time.
+        overwrite: Whether to replace an existing file.
 
     Returns:
         The id of the last entry.
 
     Raises:
         Conflict: The file exists.
-        InvalidParams: There is no message, an id is used twice, or content is not JSON.
-        OSError: It cannot be written; nothing is left behind.
+        InvalidParams: The list is empty, an id is used twice, or content is not JSON.
+        OSError: The file cannot be written; no part of it stays.
     """
     frame = {
         "userType": "external",
@@ -78,14 +78,14 @@ def write_session(
 
 
 def _entries(message: NativeMessage, now: str) -> Iterator[dict[str, Any]]:
-    """The entries of one message, without their place in the file."""
+    """Yield the entries of one message, without their parents."""
     identity = message.message_id or f"msg_{uuid4().hex[:24]}"
     for uuid, blocks in _parts(message):
         entry = {"uuid": uuid, "timestamp": message.timestamp or now}
         if message.role == "user":
             yield {"type": "user", "message": {"role": "user", "content": blocks}, **entry}
             continue
-        said = {
+        content = {
             "id": identity,
             "type": "message",
             "role": "assistant",
@@ -95,17 +95,17 @@ def _entries(message: NativeMessage, now: str) -> Iterator[dict[str, Any]]:
             "usage": _NO_USAGE,
         }
         if message.model is not None:
-            said["model"] = message.model
+            content["model"] = message.model
         flags = {"isApiErrorMessage": True} if message.is_api_error else {}
-        yield {"type": "assistant", "message": said, **flags, **entry}
+        yield {"type": "assistant", "message": content, **flags, **entry}
 
 
 def _parts(message: NativeMessage) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The ids of a message's entries, each with its blocks."""
+    """Yield the id and the blocks of each entry of a message."""
     blocks = message.content
     uuids = message.uuids
     if not uuids:
-        # As `claude` does it: the assistant's blocks one by one, what the user says at once.
+        # As in Claude's files: one entry for each block of the assistant, one for the user.
         count = len(blocks) if message.role == "assistant" else 1
         uuids = tuple(str(uuid4()) for _ in range(max(1, count)))
     for position, uuid in enumerate(uuids[:-1]):
@@ -127,24 +127,24 @@ def _timestamp(moment: datetime) -> str:
 
 def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Not *.jsonl: `claude` would take it for a session.
-    beside = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    # Not *.jsonl, because `claude` would take it for a session.
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         if overwrite:
-            beside.replace(path)
+            temporary.replace(path)
         else:
-            # Unlike a rename, a link fails if somebody else was faster.
-            path.hardlink_to(beside)
+            # Unlike a rename, a link fails if the file exists.
+            path.hardlink_to(temporary)
     except FileExistsError:
         raise Conflict(f"the session file exists already: {path}") from None
     finally:
         with suppress(FileNotFoundError):
-            beside.unlink()
+            temporary.unlink()
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(directory)

@@ -1,4 +1,4 @@
-"""The options of a chat as the command line of `claude`. Pure: it runs nothing, reads no file."""
+"""The command line of `claude` for the options of a chat. No I/O."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Final
 
 from hubd.errors import InvalidParams
 
-# JSON lines on both pipes. The prompt comes through stdin as well: on the command line it would
-# be swallowed by the flags that take lists, and every user of the machine could read it.
+# JSON lines on both pipes. The prompt is sent on stdin too: flags that take lists would swallow it
+# on the command line, and every user of the machine could read it.
 STREAM_JSON: Final = (
     "--print",
     "--input-format=stream-json",
@@ -18,32 +18,32 @@ STREAM_JSON: Final = (
     "--include-partial-messages",
 )
 
-# Linux takes no longer argument (MAX_ARG_STRLEN, with the zero at its end).
+# The maximum on Linux (MAX_ARG_STRLEN, without the final zero).
 MAX_ARGUMENT_BYTES: Final = 128 * 1024 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
-    """What one run of `claude` is told; what is not set, the user's own settings decide.
+    """The options of one run of `claude`. The user's settings replace those that are not set.
 
-    What may hold secrets is the path of a file: a command line is public on its machine.
+    Options that may contain secrets are paths of files: a command line is public on its machine.
 
     Attributes:
-        model: A name or an alias; any name is accepted, the API decides.
-        system_prompt: The text, or the file that holds it if it is long or private.
-        replace_system_prompt: It stands in place of `claude`'s own instead of after it.
-        allowed_tools: Rules such as `Bash(git *)` that need no permission.
-        disallowed_tools: Rules of what is never permitted.
+        model: A name or an alias. The API checks it.
+        system_prompt: The text, or the file with the text if it is long or private.
+        replace_system_prompt: Replace `claude`'s own system prompt instead of appending to it.
+        allowed_tools: Rules for tool calls that need no approval, such as `Bash(git *)`.
+        disallowed_tools: Rules for tool calls that are always denied.
         permission_mode: `default`, `plan`, `acceptEdits` and so on.
-        permission_prompt_tool: Who is asked: `stdio`, or an MCP tool with underscores.
-        mcp_config: A file that names MCP servers, and may hold their tokens.
-        strict_mcp_config: Only those servers, and none of the user's own.
-        settings: A file of more settings, in the format of `claude`'s settings.json.
-        resume: The native id of the session to go on with.
-        fork_session: Go on under a new native id and leave the old session as it is.
-        resume_session_at: The uuid of the assistant message to branch at; only in a fork.
-        session_id: The native id of a new session or fork; a UUID that was never used.
-        max_turns: How many rounds of tool use the agent may take.
+        permission_prompt_tool: The tool that approves calls: `stdio`, or the name of an MCP tool.
+        mcp_config: A file with MCP servers and possibly their tokens.
+        strict_mcp_config: Use only these servers and not the user's.
+        settings: A file with settings in the format of `claude`'s settings.json.
+        resume: The native id of the session to continue.
+        fork_session: Continue under a new native id; the old session does not change.
+        resume_session_at: The uuid of the assistant message to branch at; for a fork only.
+        session_id: The native id of a new session or fork; an unused UUID.
+        max_turns: The maximum number of rounds of tool use.
     """
 
     model: str | None = None
@@ -64,11 +64,11 @@ class ChatOptions:
 
 
 def command_line(program: Sequence[str], options: ChatOptions) -> list[str]:
-    """The command that runs a chat with these options; the prompt goes to its stdin.
+    """Return the command that runs a chat with these options; its stdin takes the prompt.
 
     Args:
-        program: The program, with arguments of its own if it has any.
-        options: What it is told.
+        program: The program and its first arguments.
+        options: The options of the chat.
 
     Raises:
         InvalidParams: The options contradict each other, or a text cannot be an argument.
@@ -81,11 +81,11 @@ def command_line(program: Sequence[str], options: ChatOptions) -> list[str]:
 
 
 def _flags(options: ChatOptions) -> Iterator[str]:
-    """Each flag with its value in one argument.
+    """Yield each flag with its value as one argument.
 
-    `--flag value` would take a value that begins with a dash for another flag, and a flag that
-    takes a list would go on to swallow what follows it. For the same reason every tool rule has
-    a flag of its own, which also keeps commas and blanks inside a rule.
+    In `--flag value`, a value with a leading dash would count as another flag, and a flag that
+    takes a list would swallow the next arguments. Each tool rule has a separate flag for the same
+    reason; this also preserves commas and spaces in a rule.
     """
     single = {
         "--model": options.model,
@@ -118,7 +118,7 @@ def _system_prompt_flag(options: ChatOptions) -> str:
 
 
 def _check_session(options: ChatOptions) -> None:
-    """What `claude` would refuse, or worse, ignore."""
+    """Refuse options that `claude` would refuse or ignore."""
     if options.fork_session and options.resume is None:
         raise InvalidParams("a fork needs the session to fork: resume is not set")
     if options.resume_session_at is not None and not options.fork_session:
@@ -130,7 +130,7 @@ def _check_session(options: ChatOptions) -> None:
 def _check_argument(argument: str) -> None:
     name = argument.partition("=")[0]
     try:
-        # As the system will: names of files may hold bytes that are not UTF-8.
+        # Like the system: file names may contain bytes that are not UTF-8.
         size = len(argument.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
         raise InvalidParams(f"the value of {name} is not valid Unicode") from None
@@ -139,5 +139,5 @@ def _check_argument(argument: str) -> None:
     if size > MAX_ARGUMENT_BYTES:
         raise InvalidParams(
             f"the value of {name} is too long for a command line",
-            suggestion="Give the text as a file",
+            suggestion="Pass the text in a file",
         )

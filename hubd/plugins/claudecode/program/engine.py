@@ -1,4 +1,4 @@
-"""Which program answers: the real `claude`, or the offline agent, and never silently."""
+"""The choice of the program that answers: `claude` or the offline agent."""
 
 import sys
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from hubd.activation import Unavailable
 from hubd.plugins.claudecode.program.locate import locate
 
 OFFLINE_MODEL: Final = "offline"
-# -P: nothing in the working directory may take the place of a module.
+# -P: a file in the working directory must not replace a module.
 OFFLINE_PROGRAM: Final = (sys.executable, "-P", "-m", "hubd.offline_agent")
 INSTALL: Final = (
     "No claude program was found, so the offline agent answers. Install Claude Code, or "
@@ -22,10 +22,10 @@ Name = Literal["claude", "offline"]
 
 
 class Settings(BaseModel, defer_build=True):
-    """How claudecode works."""
+    """The settings of claudecode."""
 
     engine: Literal["auto", "claude", "offline"] = "auto"
-    # Where `claude` is, if not where it usually is.
+    # The path or the name of `claude`; by default the usual places are searched.
     program: str | None = None
     # Seconds after which an agent that prints nothing is ended, and its chat fails.
     silence_seconds: float = Field(3600, gt=0)
@@ -35,7 +35,7 @@ class Settings(BaseModel, defer_build=True):
 
 @dataclass(frozen=True)
 class Engine:
-    """The program, and what to tell whoever did not ask for it."""
+    """A program, and advice if it replaces another one."""
 
     name: Name
     program: tuple[str, ...]
@@ -45,22 +45,22 @@ class Engine:
 def choose(
     settings: Settings, model: str | None, before: str | None, environ: Mapping[str, str]
 ) -> Engine:
-    """The program for a chat.
+    """Return the program for a chat.
 
     Args:
-        settings: What the user has said.
-        model: The model that was asked for.
-        before: Which program answered in this session before.
-        environ: Where to look for it.
+        settings: The settings of the plugin.
+        model: The requested model.
+        before: The program that answered earlier in this session.
+        environ: The environment with PATH and HOME.
 
     Raises:
-        Unavailable: There is no `claude`, and nothing else will do.
+        Unavailable: The chat needs `claude`, and it is not installed.
     """
     if model == OFFLINE_MODEL or settings.engine == "offline":
         return Engine("offline", OFFLINE_PROGRAM)
-    found = locate(settings.program, environ)
-    if found is not None:
-        return Engine("claude", (str(found.path),))
+    claude = locate(settings.program, environ)
+    if claude is not None:
+        return Engine("claude", (str(claude.path),))
     if settings.engine == "claude" or before == "claude":
         raise Unavailable(
             "no claude program was found",

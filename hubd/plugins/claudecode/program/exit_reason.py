@@ -1,34 +1,39 @@
-"""Why an agent has ended, in a sentence: from its exit status and what it last said on stderr."""
+"""The reason for the end of an agent, from its exit status and its stderr, in one sentence."""
 
 import signal
 from collections.abc import Mapping
 from typing import Final
 
-from hubd.plugins.claudecode.protocol.facts import TurnResult
+from hubd.plugins.claudecode.protocol.updates import TurnResult
 
-# Notes of `claude` for its own makers, among the errors of a turn that was broken off.
+# The prefix of `claude`'s internal notes among the errors of an interrupted turn.
 DIAGNOSTIC: Final = "[ede_diagnostic]"
 
 
 def explain(status: int, stderr_tail: str) -> str:
-    """A sentence on why the agent has ended, from its exit status and its last words."""
-    for words, sentence in _REASONS.items():
-        if words in stderr_tail:
+    """Return a sentence on why the agent ended.
+
+    Args:
+        status: The exit status, negative for a signal.
+        stderr_tail: The last part of stderr.
+    """
+    for text, sentence in _REASONS.items():
+        if text in stderr_tail:
             return sentence
-    said = [line for line in map(str.strip, stderr_tail.splitlines()) if _is_telling(line)]
+    lines = [line for line in map(str.strip, stderr_tail.splitlines()) if _is_reason(line)]
     sentence = _explain_status(status)
-    return f"{sentence}: {said[-1].removeprefix('Error: ')}" if said else sentence
+    return f"{sentence}: {lines[-1].removeprefix('Error: ')}" if lines else sentence
 
 
 def explain_result(result: TurnResult) -> str:
     """Return why a turn failed: the errors that its result line lists, else its text."""
     listed = result.raw.get("errors")
     texts = [text for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
-    told = [text for text in texts if text and not text.startswith(DIAGNOSTIC)]
-    return "; ".join(told) or result.result or result.subtype or "failed"
+    reasons = [text for text in texts if text and not text.startswith(DIAGNOSTIC)]
+    return "; ".join(reasons) or result.result or result.subtype or "failed"
 
 
-# What `claude` says on stderr, and what it means to somebody who does not see the command line.
+# Texts of `claude` on stderr, and sentences for readers that don't see the command line.
 _REASONS: Final[Mapping[str, str]] = {
     "No conversation found with session ID": "the agent does not have the session to resume",
     "--resume requires a valid session ID": "the agent does not have the session to resume",
@@ -52,6 +57,6 @@ def _explain_status(status: int) -> str:
     return f"the agent was {'killed' if status < 0 else 'ended'} by {name}"
 
 
-def _is_telling(line: str) -> bool:
-    # `[claude-code:unrecognized_model] {…}` and the like are notes that end nothing.
+def _is_reason(line: str) -> bool:
+    # Lines such as `[claude-code:unrecognized_model] {…}` are notes.
     return bool(line) and not line.startswith("[claude-code:")

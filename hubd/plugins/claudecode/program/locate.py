@@ -1,4 +1,4 @@
-"""Where the `claude` program is on this machine. Looks, and runs nothing."""
+"""Find the `claude` program on this machine, without running it."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -11,8 +11,8 @@ from hubd.errors import Unavailable
 
 NAME: Final = "claude"
 
-# Where the installers put it, below the user's home. A daemon that was started at login often
-# has a shorter PATH than the user's shell.
+# Directories of the installers, below the user's home. The PATH of a daemon that was started at
+# login is often shorter than that of the user's shell.
 HOME_PLACES: Final = (
     ".local/bin",
     ".claude/local",
@@ -22,17 +22,17 @@ HOME_PLACES: Final = (
 )
 SYSTEM_PLACES: Final = ("/usr/local/bin", "/opt/homebrew/bin", "/usr/bin")
 
-# The Python package that brings a copy of the program along.
+# The Python package that contains a copy of the program.
 BUNDLE: Final = "claude_agent_sdk"
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The program that was found.
+    """The path of the program and its source.
 
     Attributes:
-        path: Absolute; a symbolic link stays one, because updates move what it points at.
-        found_in: For people: `setting`, `PATH`, the directory, or `claude_agent_sdk`.
+        path: The absolute path. A symbolic link is not resolved, because updates change its target.
+        found_in: `setting`, `PATH`, the directory, or `claude_agent_sdk`, for messages.
     """
 
     path: Path
@@ -40,17 +40,17 @@ class Located:
 
 
 def locate(setting: str | None, environ: Mapping[str, str]) -> Located | None:
-    """Find `claude`: as set, on PATH, in the usual places, in the Python package.
+    """Find `claude` by the setting, on PATH, in the usual directories, or in the Python package.
 
     Args:
-        setting: What the configuration says: a path, or a name to look for on PATH.
-        environ: The environment whose PATH and HOME count.
+        setting: A path, or a name to look up on PATH. If it is given, nothing else is tried.
+        environ: The environment with PATH and HOME.
 
     Returns:
-        None if it is nowhere.
+        None if there is no program.
 
     Raises:
-        Unavailable: The setting names something that is no program; nothing else is tried then.
+        Unavailable: The setting does not name a program.
     """
     if setting:
         return _as_set(setting, environ)
@@ -67,11 +67,11 @@ def locate(setting: str | None, environ: Mapping[str, str]) -> Located | None:
 
 
 def is_program(path: Path) -> bool:
-    """Whether it is a file that this user may run."""
+    """Return whether a path is a file that this user may run."""
     try:
         return path.is_file() and os.access(path, os.X_OK)
     except OSError:
-        # Behind a directory that this user may not enter.
+        # This user may not enter one of its directories.
         return False
 
 
@@ -87,16 +87,16 @@ def _as_set(setting: str, environ: Mapping[str, str]) -> Located:
         if is_program(candidate):
             return Located(candidate, "setting")
     raise Unavailable(
-        f"the configured claude program is not there or not executable: {setting}",
-        suggestion="Correct the setting, or remove it to let hubd look for claude",
+        f"the configured claude program does not exist or is not executable: {setting}",
+        suggestion="Correct the setting claudecode.program, or remove it",
     )
 
 
 def _path(environ: Mapping[str, str]) -> Iterator[Path]:
     for entry in environ.get("PATH", "").split(os.pathsep):
         directory = Path(entry)
-        # An empty or relative entry means the current directory, where anybody's repository may
-        # hold a file of this name.
+        # A relative entry depends on the current directory. A repository there may contain a file
+        # of this name.
         if directory.is_absolute():
             yield directory
 
@@ -113,7 +113,7 @@ def _usual_places(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _node_versions(home: Path) -> list[Path]:
-    """The global directories of the Node versions that nvm keeps, the newest first."""
+    """Return the directories of global programs for each Node version of nvm, the newest first."""
 
     def version(directory: Path) -> list[int]:
         numbers = directory.parent.name.removeprefix("v").split(".")
@@ -123,7 +123,7 @@ def _node_versions(home: Path) -> list[Path]:
 
 
 def _bundle() -> Iterator[Path]:
-    # Only finds the package: importing it would load half a second of modules.
+    # Not imported: that would take half a second.
     spec = find_spec(BUNDLE)
     for directory in (spec and spec.submodule_search_locations) or ():
         yield Path(directory, "_bundled")

@@ -1,4 +1,4 @@
-"""What the program is told through files, because a command line is public on its machine."""
+"""Options in private files, because a command line is public on its machine."""
 
 import json
 import logging
@@ -22,20 +22,20 @@ def in_files(
 ) -> Iterator[ChatOptions]:
     """Return the same options with the system prompt and the MCP servers in private files.
 
-    The user's own MCP servers keep working: these come on top of them. The files are removed at
-    the end, or by `remove_left_over` at the next start.
+    The user's own MCP servers keep working; these servers are added to them. The files are removed
+    at the end, or by `remove_left_over` at the next start.
 
     Args:
-        options: What the program is told.
-        mcp_config: More MCP servers. Their headers and environments are secrets.
-        directory: Where the files go; the system's directory for temporary files if not given.
+        options: The options of the chat.
+        mcp_config: Additional MCP servers. Their headers and environments are secrets.
+        directory: The directory for the files; by default the system's temporary directory.
     """
     if mcp_config is None and not isinstance(options.system_prompt, str):
         yield options
         return
     if directory is not None:
         make_private(directory)
-    # Only this user can enter a directory that is made so.
+    # Only this user can enter a temporary directory.
     with tempfile.TemporaryDirectory(prefix="chat-", dir=directory) as name:
         if isinstance(options.system_prompt, str):
             file = _write(Path(name, "system-prompt.txt"), options.system_prompt)
@@ -49,13 +49,13 @@ def in_files(
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory, and the one above it, that only this user can enter."""
+    """Create a directory and its parent, which only this user can enter."""
     for each in (directory.parent, directory):
         each.mkdir(exist_ok=True, mode=0o700)
 
 
 def remove_left_over(directory: Path) -> None:
-    """Remove the files of a hub that was killed. No chat runs yet."""
+    """Remove the files that a killed hub left behind. No chat may be running."""
     try:
         shutil.rmtree(directory)
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""The lines that the agent prints, as messages and facts. No I/O."""
+"""The lines that the agent prints, as messages and updates. No I/O."""

@@ -1,34 +1,25 @@
-"""Messages of the program -> facts about one conversation. No I/O, no clock, never raises.
+"""Turn messages of the program into updates of one conversation. No I/O, no clock, no exceptions.
 
-With partial messages on, a block comes twice: as stream events, and whole in an `assistant` line
-just before its `content_block_stop`. The deltas are for watching, the whole line is the truth:
-it has the signatures. With partial messages off there are only the whole lines, and the same
-facts come out but for the deltas.
+With partial messages on, a block comes twice: as stream events, and complete in an `assistant` line
+just before its `content_block_stop`. The deltas are for live text; the complete line decides,
+because it has the signatures. With partial messages off there are only complete lines, which give
+the same updates without the deltas.
 
-What was seen of the real program and decides the rules here:
+The rules follow the behaviour of the real program:
 
-- Tool results, and the line that says the user interrupted, come while the message is still
-  open: a `user` line ends nothing.
-- A stream that breaks off is still closed by `content_block_stop` (not for tool calls) and
-  `message_stop`, but there is no whole line and no `message_delta`.
-- An interrupted block has a whole line marked `aborted` if it is text, else none, and its
+- Tool results, and the line about an interrupt by the user, come while the message is still open.
+  A `user` line therefore ends no message.
+- A stream that breaks off is still closed by `content_block_stop` (except for tool calls) and
+  `message_stop`, but the complete line and `message_delta` are missing.
+- An interrupted text block has a complete line marked `aborted`; other blocks have none. The
   `message_delta` has no stop reason.
-- An empty text block has no whole line, though nothing went wrong. So a block that was stopped
-  without one waits for what comes next, which tells whether it is complete.
+- An empty text block has no complete line, although nothing failed. A block that was stopped
+  without one therefore waits for the next line, which shows whether the block is complete.
 """
 
 from typing import Any
 
-from hubd.plugins.claudecode.protocol.facts import (
-    Fact,
-    MessageStarted,
-    Passed,
-    SessionStarted,
-    Skipped,
-    ToolResult,
-    TurnResult,
-)
-from hubd.plugins.claudecode.protocol.message_builder import GrowingMessage
+from hubd.plugins.claudecode.protocol.message_builder import MessageBuilder
 from hubd.plugins.claudecode.protocol.messages import (
     AssistantLine,
     Broken,
@@ -42,8 +33,17 @@ from hubd.plugins.claudecode.protocol.messages import (
     UserLine,
     output_text,
 )
+from hubd.plugins.claudecode.protocol.updates import (
+    MessageStarted,
+    OtherLine,
+    SessionStarted,
+    ToolResult,
+    TurnResult,
+    UnreadableLine,
+    Update,
+)
 
-# Who speaks: None is the main conversation, else the tool call that started the subagent.
+# None for the main conversation, else the tool call that started the subagent.
 _Lane = str | None
 
 
@@ -51,20 +51,20 @@ class Accumulator:
     """The state of one run of the program, from its first line to its exit."""
 
     def __init__(self) -> None:
-        # Counts the lines that could not be read.
+        # The number of unreadable lines.
         self.skipped = 0
-        # The message each lane is at, in order of opening.
-        self._current: dict[_Lane, GrowingMessage] = {}
-        # Every message ever seen, so that none starts twice.
-        self._known: dict[tuple[_Lane, str], GrowingMessage] = {}
+        # The open message of each lane, in order of opening.
+        self._current: dict[_Lane, MessageBuilder] = {}
+        # All messages so far, so that each starts once.
+        self._messages: dict[tuple[_Lane, str], MessageBuilder] = {}
 
-    def feed(self, message: Message) -> list[Fact]:
-        """What is known now that was not before; empty if a line brought nothing new."""
+    def feed(self, message: Message) -> list[Update]:
+        """Return the updates that a message brings; none if it brings nothing new."""
         match message:
             case StreamEvent():
-                facts = self._stream_event(message)
+                updates = self._stream_event(message)
                 event_type = f"stream_event/{message.event_type}"
-                return [Passed(event_type, message.raw)] if facts is None else facts
+                return [OtherLine(event_type, message.raw)] if updates is None else updates
             case AssistantLine():
                 return self._assistant(message)
             case UserLine():
@@ -74,54 +74,56 @@ class Accumulator:
             case ResultLine():
                 return [*self._close(None), _turn_result(message)]
             case ControlRequest(subtype=subtype, raw=raw):
-                return [Passed(f"control_request/{subtype}", raw)]
+                return [OtherLine(f"control_request/{subtype}", raw)]
             case ControlResponse(subtype=subtype, raw=raw):
-                return [Passed(f"control_response/{subtype}", raw)]
+                return [OtherLine(f"control_response/{subtype}", raw)]
             case Other("system/task_notification", {"tool_use_id": str(lane)} as raw):
-                # A background subagent is done; its call was answered when it was launched.
-                return [*self._close(lane), Passed(message.event_type, raw)]
+                # A background subagent has ended; its call was answered when it was launched.
+                return [*self._close(lane), OtherLine(message.event_type, raw)]
             case Other(event_type, raw):
-                return [Passed(event_type, raw)]
+                return [OtherLine(event_type, raw)]
             case Broken(reason):
                 self.skipped += 1
-                return [Skipped(reason)]
+                return [UnreadableLine(reason)]
 
-    def end(self, exit_status: int | None) -> list[Fact]:
-        """The program is gone: finish all that is open. Nothing is left for a second call.
+    def end(self, exit_status: int | None) -> list[Update]:
+        """Finish all open messages after the end of the program.
 
         Args:
-            exit_status: As the operating system gave it; None if nobody knows.
+            exit_status: The exit status of the program; None if it is not known.
         """
         trusted = exit_status == 0
-        return [fact for lane in [*self._current] for fact in self._close(lane, trusted=trusted)]
+        return [
+            update for lane in [*self._current] for update in self._close(lane, trusted=trusted)
+        ]
 
-    def _assistant(self, line: AssistantLine) -> list[Fact]:
-        message, facts = self._open(line.parent_tool_use_id, line.message_id, line.model)
+    def _assistant(self, line: AssistantLine) -> list[Update]:
+        message, updates = self._open(line.parent_tool_use_id, line.message_id, line.model)
         if line.uuid is not None:
             message.uuids.append(line.uuid)
         message.add_usage(line.usage)
         message.stop_reason = message.stop_reason or line.stop_reason
         for number, block in enumerate(line.blocks, 1):
             cut = line.aborted and number == len(line.blocks)
-            facts += message.whole_block(block, complete=not cut, raw=line.raw)
-        return facts
+            updates += message.complete_block(block, complete=not cut, raw=line.raw)
+        return updates
 
-    def _user(self, line: UserLine) -> list[Fact]:
-        facts: list[Fact] = []
+    def _user(self, line: UserLine) -> list[Update]:
+        updates: list[Update] = []
         results = 0
         for block in line.blocks:
             match block:
                 case {"type": "tool_result", "tool_use_id": str(tool_use_id)}:
                     results += 1
-                    # If this call was a subagent, it has nothing more to say.
-                    facts += self._close(tool_use_id)
-                    facts.append(_tool_result(line, tool_use_id, block))
+                    # If this call started a subagent, the subagent has ended.
+                    updates += self._close(tool_use_id)
+                    updates.append(_tool_result(line, tool_use_id, block))
         if results < len(line.blocks) or not results:
-            facts.append(Passed("user", line.raw))
-        return facts
+            updates.append(OtherLine("user", line.raw))
+        return updates
 
-    def _stream_event(self, line: StreamEvent) -> list[Fact] | None:
-        """None if the event belongs to nothing that is known."""
+    def _stream_event(self, line: StreamEvent) -> list[Update] | None:
+        """Return the updates of a stream event; None if it belongs to no open message."""
         lane, event = line.parent_tool_use_id, line.event
         if line.event_type == "message_start":
             return self._message_start(line)
@@ -142,43 +144,43 @@ class Accumulator:
                 return self._close(lane)
         return None
 
-    def _message_start(self, line: StreamEvent) -> list[Fact] | None:
+    def _message_start(self, line: StreamEvent) -> list[Update] | None:
         start = line.event.get("message")
         if line.message_id is None or not isinstance(start, dict):
             return None
         model, usage = start.get("model"), start.get("usage")
-        message, facts = self._open(
+        message, updates = self._open(
             line.parent_tool_use_id, line.message_id, model if isinstance(model, str) else None
         )
-        # A stream that begins again with the same id goes on with new blocks.
-        facts += message.cut_off()
+        # A stream that starts again with the same id continues with new blocks.
+        updates += message.cut_off()
         message.streamed = True
         message.add_usage(usage if isinstance(usage, dict) else {})
-        return facts
+        return updates
 
     def _open(
         self, lane: _Lane, message_id: str, model: str | None
-    ) -> tuple[GrowingMessage, list[Fact]]:
-        """The message a line belongs to. A lane says one thing at a time: the one before ends."""
-        facts: list[Fact] = []
+    ) -> tuple[MessageBuilder, list[Update]]:
+        """Return the message of a line. A lane has one open message: the one before it ends."""
+        updates: list[Update] = []
         current = self._current.get(lane)
         if current is not None and current.message_id != message_id:
-            facts += self._close(lane)
-        message = self._known.get((lane, message_id))
+            updates += self._close(lane)
+        message = self._messages.get((lane, message_id))
         if message is None:
-            message = GrowingMessage(message_id, lane)
-            self._known[lane, message_id] = message
-            facts.append(MessageStarted(message_id, lane, model))
+            message = MessageBuilder(message_id, lane)
+            self._messages[lane, message_id] = message
+            updates.append(MessageStarted(message_id, lane, model))
         message.model = message.model or model
         self._current[lane] = message
-        return message, facts
+        return message, updates
 
-    def _close(self, lane: _Lane, *, trusted: bool = True) -> list[Fact]:
+    def _close(self, lane: _Lane, *, trusted: bool = True) -> list[Update]:
         message = self._current.pop(lane, None)
         return [] if message is None else message.finish(trusted=trusted)
 
 
-def _message_delta(message: GrowingMessage, delta: dict[str, Any], usage: object) -> list[Fact]:
+def _message_delta(message: MessageBuilder, delta: dict[str, Any], usage: object) -> list[Update]:
     message.add_usage(usage if isinstance(usage, dict) else {})
     stop_reason = delta.get("stop_reason")
     if isinstance(stop_reason, str):

@@ -1,22 +1,22 @@
-"""One assistant message while it grows: its blocks, from deltas or whole, each finished once.
+"""Build one assistant message: its blocks come as deltas or complete, and each is finished once.
 
-Knows nothing of other messages or of who may end one; that is accumulator.py.
+accumulator.py decides which message a line belongs to and when a message ends.
 """
 
 from typing import Any, Final
 
 from pydantic_core import from_json
 
-from hubd.plugins.claudecode.protocol.facts import (
+from hubd.plugins.claudecode.protocol.updates import (
     BlockDelta,
     BlockFinished,
     BlockKind,
     BlockStarted,
-    Fact,
     MessageFinished,
+    Update,
 )
 
-# What a block is, by its type; all others are `other`.
+# The kind of a block by its type; all other types are `other`.
 KINDS: Final[dict[str, BlockKind]] = {
     "thinking": "thinking",
     "text": "content",
@@ -25,63 +25,63 @@ KINDS: Final[dict[str, BlockKind]] = {
     "mcp_tool_use": "tool_use",
 }
 
-# Which delta makes a block of this kind longer, and the key of its text there.
+# The type of the delta that extends a block of this kind, and the key of its text.
 GROWTH: Final[dict[BlockKind, tuple[str, str]]] = {
     "thinking": ("thinking_delta", "thinking"),
     "content": ("text_delta", "text"),
     "tool_use": ("input_json_delta", "partial_json"),
 }
 
-# Where the input of a tool call goes that is not a JSON object; the program uses the same key.
+# The key of a tool call's input that is not a JSON object; the program uses the same key.
 UNPARSED_INPUT: Final = "__unparsedToolInput"
 
 
-class GrowingMessage:
-    """A message that is open, or was and is only remembered."""
+class MessageBuilder:
+    """An assistant message, open or finished."""
 
     def __init__(self, message_id: str, parent_tool_use_id: str | None) -> None:
         self.message_id = message_id
         self.parent_tool_use_id = parent_tool_use_id
         # Set by the first line that names it.
         self.model: str | None = None
-        # One for each whole line.
+        # The ids of the complete lines.
         self.uuids: list[str] = []
-        # Every line that has usage adds to it.
+        # The newest counts of tokens.
         self.usage: dict[str, Any] = {}
-        # Known from `message_delta` on.
+        # Set by `message_delta`.
         self.stop_reason: str | None = None
-        # Set by `message_start`: from then on, only a stop reason means a proper end.
+        # Set by `message_start`. After that, only a message with a stop reason is complete.
         self.streamed = False
-        # Cleared by a block that was cut off.
+        # False after a block was cut off.
         self._intact = True
-        # Grows with every block that starts; the next block's index.
+        # The number of blocks so far, which is the index of the next block.
         self._count = 0
-        # Blocks that started and are not finished, in order of arrival, by the stream's own index.
+        # The unfinished blocks in order of arrival, by the index in the stream.
         self._open: dict[int, _Block] = {}
 
     def add_usage(self, usage: dict[str, Any]) -> None:
-        """Take over usage; counts are running totals, so that a smaller one is no news."""
+        """Merge usage. Counts are running totals, so a smaller count is ignored."""
         for name, value in usage.items():
-            known = self.usage.get(name)
-            smaller = isinstance(known, int) and isinstance(value, int) and value < known
+            total = self.usage.get(name)
+            smaller = isinstance(total, int) and isinstance(value, int) and value < total
             if value is not None and not smaller:
                 self.usage[name] = value
 
-    def start_block(self, stream_index: int, start: dict[str, Any]) -> list[Fact]:
-        """A block begins in the stream."""
-        # That the stream goes on shows that the blocks before were stopped as they should.
-        facts = self.settle(complete=True)
+    def start_block(self, stream_index: int, start: dict[str, Any]) -> list[Update]:
+        """Start a block of the stream."""
+        # The stream continues, so the stopped blocks before this one are complete.
+        updates = self.settle(complete=True)
         if stream_index in self._open:
-            facts.append(self._finish(self._open.pop(stream_index), complete=False))
+            updates.append(self._finish(self._open.pop(stream_index), complete=False))
         block = _Block(self._count, start)
         self._open[stream_index] = block
-        facts.append(self._start(block))
+        updates.append(self._start(block))
         if block.length:
-            facts.append(self._delta(block, 0, block.built_text()))
-        return facts
+            updates.append(self._delta(block, 0, block.built_text()))
+        return updates
 
-    def grow_block(self, stream_index: int, delta: dict[str, Any]) -> list[Fact] | None:
-        """A block grows; None if this delta fits no open block."""
+    def grow_block(self, stream_index: int, delta: dict[str, Any]) -> list[Update] | None:
+        """Extend a block; return None if the delta fits no open block."""
         block = self._open.get(stream_index)
         if block is None or block.stopped:
             return None
@@ -92,19 +92,19 @@ class GrowingMessage:
         return [self._delta(block, offset, added)] if added else []
 
     def stop_block(self, stream_index: int) -> None:
-        """The stream says that a block is over. Finished ones have been forgotten already."""
+        """Mark a block as stopped by the stream. Finished blocks are not here any more."""
         if stream_index in self._open:
             self._open[stream_index].stopped = True
 
-    def settle(self, *, complete: bool) -> list[Fact]:
-        """Finish the blocks that were stopped but never given whole."""
+    def settle(self, *, complete: bool) -> list[Update]:
+        """Finish the blocks that were stopped without a complete line."""
         stopped = [index for index, block in self._open.items() if block.stopped]
         return [self._finish(self._open.pop(index), complete=complete) for index in stopped]
 
-    def whole_block(
+    def complete_block(
         self, given: dict[str, Any], *, complete: bool, raw: dict[str, Any]
-    ) -> list[Fact]:
-        """A block as the program gave it: the end of one from the stream, or a new one."""
+    ) -> list[Update]:
+        """Take a complete block: the end of a block of the stream, or a new one."""
         for index, block in self._open.items():
             if block.is_start_of(given):
                 del self._open[index]
@@ -115,22 +115,24 @@ class GrowingMessage:
             self._finish(block, complete=complete, given=given, raw=raw),
         ]
 
-    def cut_off(self) -> list[Fact]:
-        """Finish every open block with what is there."""
-        facts: list[Fact] = [self._finish(block, complete=False) for block in self._open.values()]
+    def cut_off(self) -> list[Update]:
+        """Finish every open block as cut off."""
+        updates: list[Update] = [
+            self._finish(block, complete=False) for block in self._open.values()
+        ]
         self._open.clear()
-        return facts
+        return updates
 
-    def finish(self, *, trusted: bool) -> list[Fact]:
-        """Close the message.
+    def finish(self, *, trusted: bool) -> list[Update]:
+        """Finish the message.
 
         Args:
-            trusted: Whether a message without a stop reason that came in whole lines only may
-                be taken for complete.
+            trusted: Whether a message without a stop reason is complete if it came in complete
+                lines only.
         """
-        facts = self.cut_off()
+        updates = self.cut_off()
         ended = self.stop_reason is not None or (trusted and not self.streamed)
-        facts.append(
+        updates.append(
             MessageFinished(
                 message_id=self.message_id,
                 parent_tool_use_id=self.parent_tool_use_id,
@@ -141,7 +143,7 @@ class GrowingMessage:
                 complete=self._intact and ended,
             )
         )
-        return facts
+        return updates
 
     def _start(self, block: "_Block") -> BlockStarted:
         self._count += 1
@@ -187,17 +189,17 @@ class GrowingMessage:
 
 
 class _Block:
-    """A block of the stream: how it started, and what was added."""
+    """A block of the stream: its start and its deltas."""
 
     def __init__(self, index: int, start: dict[str, Any]) -> None:
         self.index = index
         self.kind: BlockKind = KINDS.get(_string(start.get("type")), "other")
         # Set by `content_block_stop`.
         self.stopped = False
-        # How many characters came so far.
+        # The number of characters so far.
         self.length = 0
         self._start = start
-        # These grow with the deltas.
+        # The content of the deltas.
         self._parts: list[str] = []
         self._signature = _string(start.get("signature"))
         self._citations: list[Any] = []
@@ -208,12 +210,12 @@ class _Block:
         return _string(self._start.get(name)) or None
 
     def is_start_of(self, given: dict[str, Any]) -> bool:
-        """Whether a whole block is what this one became."""
+        """Return whether a complete block is the end of this one."""
         names = ("type", "id") if self.kind == "tool_use" else ("type",)
         return all(self._start.get(name) == given.get(name) for name in names)
 
     def grow(self, delta: dict[str, Any]) -> str | None:
-        """Take a delta; what a reader sees of it, or None if it does not belong here."""
+        """Add a delta; return its visible text, or None if it does not fit the block."""
         match self.kind, delta:
             case "thinking", {"type": "signature_delta", "signature": str(signature)}:
                 self._signature += signature
@@ -232,13 +234,13 @@ class _Block:
         return "".join(self._parts)
 
     def built(self) -> dict[str, Any]:
-        """The block as far as the stream gave it."""
+        """Return the block as the stream built it so far."""
         block, text = dict(self._start), self.built_text()
         if self.kind == "content":
             block["text"] = text
             if self._citations:
-                known = block.get("citations")
-                block["citations"] = [*(known if isinstance(known, list) else []), *self._citations]
+                first = block.get("citations")
+                block["citations"] = [*(first if isinstance(first, list) else []), *self._citations]
         elif self.kind == "thinking":
             block["thinking"] = text
             if self._signature:
@@ -254,7 +256,7 @@ class _Block:
 
 
 def tool_input(text: str) -> dict[str, Any]:
-    """Return the input of a tool call from its JSON; kept as raw text if it is not an object."""
+    """Return the input of a tool call from its JSON; as raw text if it is not an object."""
     try:
         parsed = from_json(text, allow_inf_nan=False)
     except ValueError:

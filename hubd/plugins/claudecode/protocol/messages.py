@@ -1,9 +1,8 @@
-"""One line of the program's output -> one message. Pure and tolerant: no bytes make it raise.
+"""Read one line of the program's output as one message. No I/O, no exceptions.
 
-The program's stream-json has no published contract and grows with every release. So a line is
-read only as far as it is understood, its parsed object always stays whole in `raw`, and a line
-whose shape is not the expected one is `Other`, not an error. This file knows nothing of what
-lines mean together; that is accumulator.py.
+The program's stream-json has no published contract and grows with each release. Only the known
+fields of a line are read, and `raw` has the complete parsed object. A line of an unexpected shape
+is `Other`, not an error. accumulator.py combines the lines.
 """
 
 import re
@@ -11,12 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-# How much of a line that cannot be read is quoted in the reason.
+# Characters of an unreadable line that the reason quotes.
 EXCERPT_CHARS: Final = 200
 
 
 class Init(NamedTuple):
-    """`system/init`: the session, the model and the tools. Comes again for every turn."""
+    """`system/init`: the session, the model and the tools; printed for each turn."""
 
     session_id: str
     model: str | None
@@ -26,18 +25,18 @@ class Init(NamedTuple):
 
 
 class StreamEvent(NamedTuple):
-    """One event of the API's stream, passed on because partial messages are on."""
+    """An event of the API's stream; printed if partial messages are on."""
 
     event_type: str
     event: dict[str, Any]
-    # Which message it belongs to, where the line says so.
+    # The id of its message, if the line has one.
     message_id: str | None
     parent_tool_use_id: str | None
     raw: dict[str, Any]
 
 
 class AssistantLine(NamedTuple):
-    """Whole blocks of an assistant message: usually one block, and several lines per message."""
+    """Complete blocks of an assistant message: mostly one block, in several lines per message."""
 
     message_id: str
     model: str | None
@@ -46,13 +45,13 @@ class AssistantLine(NamedTuple):
     stop_reason: str | None
     parent_tool_use_id: str | None
     uuid: str | None
-    # The turn was interrupted while the last of these blocks was being written.
+    # True if the turn was interrupted during the last of these blocks.
     aborted: bool
     raw: dict[str, Any]
 
 
 class UserLine(NamedTuple):
-    """Tool results, or what the user or the program itself said to the model."""
+    """Tool results, or text of the user or of the program itself for the model."""
 
     blocks: tuple[dict[str, Any], ...]
     parent_tool_use_id: str | None
@@ -61,7 +60,7 @@ class UserLine(NamedTuple):
 
 
 class ResultLine(NamedTuple):
-    """How a turn ended. `subtype` alone does not tell: an API error is a "success" too."""
+    """The end of a turn. `subtype` is not reliable: it is "success" for an API error too."""
 
     subtype: str | None
     is_error: bool
@@ -76,7 +75,7 @@ class ResultLine(NamedTuple):
 
 
 class ControlRequest(NamedTuple):
-    """The program asks its driver for something, such as a permission, and waits."""
+    """A request of the program to its driver, such as an approval. The program waits."""
 
     request_id: str
     subtype: str
@@ -94,7 +93,7 @@ class ControlResponse(NamedTuple):
 
 
 class Other(NamedTuple):
-    """Everything else, whole. `event_type` is the type, with the subtype after a slash."""
+    """Any other line. `event_type` is the type, with the subtype after a slash."""
 
     event_type: str
     raw: dict[str, Any]
@@ -120,7 +119,7 @@ Message = (
 
 
 def read_line(line: bytes) -> Message:
-    """Read one line, with or without its line end. Never raises."""
+    """Return the message of one line, with or without its line end."""
     try:
         raw = from_json(line, allow_inf_nan=False)
     except ValueError:
@@ -134,7 +133,7 @@ def read_line(line: bytes) -> Message:
 
 
 def event_type(raw: dict[str, Any]) -> str:
-    """What kind of line this is: "assistant", "system/api_retry", "unknown"."""
+    """Return the type of a line: "assistant", "system/api_retry", "unknown"."""
     kind, subtype = raw.get("type"), raw.get("subtype")
     if not isinstance(kind, str):
         return "unknown"
@@ -142,7 +141,7 @@ def event_type(raw: dict[str, Any]) -> str:
 
 
 def output_text(content: object) -> str:
-    """The content of a tool result as text; what is not text is named in brackets."""
+    """Return the content of a tool result as text; other content as its type in brackets."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -153,7 +152,7 @@ def output_text(content: object) -> str:
 
 
 def _read(raw: dict[str, Any]) -> Message | None:
-    """The message of a line whose shape is the expected one."""
+    """Return the message of a line, if the line has an expected shape."""
     match raw:
         case {"type": "stream_event", "event": {"type": str(kind)}}:
             return _stream_event(raw, kind, raw["event"])
@@ -191,11 +190,11 @@ def _init(raw: dict[str, Any], session_id: str) -> Init:
 
 def _stream_event(raw: dict[str, Any], kind: str, event: dict[str, Any]) -> StreamEvent:
     message = event.get("message")
-    said = message.get("id") if isinstance(message, dict) else None
+    message_id = message.get("id") if isinstance(message, dict) else None
     return StreamEvent(
         event_type=kind,
         event=event,
-        message_id=_text(said) or _text(raw.get("api_message_id")),
+        message_id=_text(message_id) or _text(raw.get("api_message_id")),
         parent_tool_use_id=_text(raw.get("parent_tool_use_id")),
         raw=raw,
     )
@@ -203,7 +202,7 @@ def _stream_event(raw: dict[str, Any], kind: str, event: dict[str, Any]) -> Stre
 
 def _assistant(raw: dict[str, Any], message: dict[str, Any]) -> AssistantLine | None:
     blocks = _blocks(message["content"])
-    # A message without an id of its own is one message per line.
+    # Without a message id, each line is a message.
     message_id = _text(message.get("id")) or _text(raw.get("uuid"))
     if not blocks or message_id is None:
         return None
@@ -237,7 +236,7 @@ def _result(raw: dict[str, Any]) -> ResultLine:
 
 
 def _blocks(content: list[Any] | str) -> tuple[dict[str, Any], ...] | None:
-    """The blocks of a message; None if one of them is not an object."""
+    """Return the blocks of a message; None if one of them is not an object."""
     if isinstance(content, str):
         return ({"type": "text", "text": content},)
     return tuple(content) if all(isinstance(block, dict) for block in content) else None
@@ -258,17 +257,16 @@ def _part_text(part: object) -> str:
 
 
 def _mended(line: bytes) -> bytes:
-    """The line with what no UTF-8 text can hold replaced by U+FFFD.
+    """Return the line with half surrogate pairs replaced by U+FFFD.
 
-    JavaScript strings may hold half a surrogate pair, for instance where a tool's output was
-    cut, and JSON.stringify writes it as an escape. It is the one thing the program can write
-    that cannot be stored as text.
+    A JavaScript string may contain half a surrogate pair, for instance if a tool's output was
+    cut. JSON.stringify writes it as an escape, which cannot be stored as UTF-8.
     """
     text = line.decode("utf-8", "replace")
-    return _ESCAPE.sub(lambda found: "\\ufffd" if found["half"] else found[0], text).encode()
+    return _ESCAPE.sub(lambda match: "\\ufffd" if match["half"] else match[0], text).encode()
 
 
-# Every escape in JSON text is matched, so that the second half of `\\` never begins one.
+# Matches every escape of JSON, so that the second half of `\\` is not taken for the start of one.
 _ESCAPE: Final = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
@@ -277,7 +275,7 @@ _ESCAPE: Final = re.compile(
 
 
 def _excerpt(line: bytes) -> str:
-    # A character is at most four bytes, and the rest of a long line need not be decoded.
+    # A character has at most four bytes; the rest of a long line is not decoded.
     return repr(line[: EXCERPT_CHARS * 4].decode("utf-8", "replace")[:EXCERPT_CHARS])
 
 

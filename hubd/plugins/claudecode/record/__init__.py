@@ -1,1 +1,1 @@
-"""What a chat leaves behind: nodes, events, live blocks, and the context read back from them."""
+"""The record of chats: write nodes and events, follow them, and read them back as a context."""

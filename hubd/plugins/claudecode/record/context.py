@@ -1,7 +1,7 @@
-"""The context of a node: the messages a model would be sent, read from the tree alone.
+"""The context of a node as messages for the program, read from the tree alone.
 
-Turns on the path give their messages with all blocks, exactly as the program knows them. Text
-nodes, the handles of other plugins and single blocks are told as in every other context.
+A turn on the path yields its messages with all blocks, exactly as the program has them. Text
+nodes, handles of other plugins and single blocks are read as in conversations/context.py.
 """
 
 from collections.abc import Iterable
@@ -16,8 +16,9 @@ from hubd.conversations.context import NO_RESULT, Message, Role, belongs, childr
 from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.native import NativeMessage
 from hubd.plugins.claudecode.record.mirror import SYNTHETIC
+from hubd.plugins.claudecode.sessions import SessionRow
 from hubd.storage import ids
-from hubd.storage.arbor import walk
+from hubd.storage.arbor import tree, walk
 from hubd.storage.arbor.tree import Place
 from hubd.storage.arbor.walk import MAIN_ONLY, Node
 from hubd.storage.database import Database
@@ -25,7 +26,7 @@ from hubd.wire.handle import WireHandle, parse
 
 
 class Context:
-    """Reads contexts for one plugin, whose own handles it knows by their path."""
+    """A reader of contexts. It knows the handles of its plugin by the plugin's path."""
 
     def __init__(self, db: Database, host: Host, path: str) -> None:
         self._db = db
@@ -33,29 +34,41 @@ class Context:
         self._path = path
 
     async def nodes(self, place: Place) -> list[Node]:
-        """The nodes on the way to a place."""
+        """Return the nodes from the root to a place."""
         stretches = await walk.path(self._db, place)
         return [node async for page in walk.nodes(self._db, stretches, MAIN_ONLY) for node in page]
 
     async def messages(self, place: Place) -> list[NativeMessage]:
-        """The whole context, in order."""
-        told: list[NativeMessage] = []
-        own = _Own(self)
+        """Return the messages of a context in order."""
+        native_messages: list[NativeMessage] = []
+        own = _OwnNodes(self)
         async with aclosing(messages_with(self._db, self._host, place, own)) as messages:
             async for message in messages:
                 if isinstance(message, NativeMessage):
-                    told.append(message)
+                    native_messages.append(message)
                 elif message.content.strip():
-                    told.append(_native_text(message))
-        return told
+                    native_messages.append(_native_text(message))
+        return native_messages
+
+    async def session_messages(
+        self, session: SessionRow, node_id: str | None = None
+    ) -> list[NativeMessage]:
+        """Return the context of a session's head, or of another node of its tree.
+
+        Raises:
+            NotFound: The tree has no such node.
+        """
+        own_tree = await tree.look_up(self._db, ids.text(session.tree_id))
+        place = await tree.look_up_place(self._db, own_tree, node_id or session.head_id)
+        return await self.messages(place)
 
     async def turns(self, place: Place) -> int:
-        """How many turns lie on the way to a place."""
+        """Return the number of turns from the root to a place."""
         handles = [self.own(node) for node in await self.nodes(place)]
         return sum(1 for handle in handles if handle is not None and handle.method == "turn")
 
     async def message(self, node: Node) -> list[NativeMessage]:
-        """The message at a node and, after an assistant's, what its tools gave."""
+        """Return the message at a node; after an assistant's, also the results of its tools."""
         handle = self.own(node)
         blob = await self.blob(handle)
         if handle is None or blob is None:
@@ -75,27 +88,27 @@ class Context:
                 results[part.meta[1]] = inner.data["block"]
             elif ids.text(inner.id) in blob.data["blocks"] and (block := _usable(inner)):
                 blocks.append(block)
-        found = [_native("assistant", blocks, node, blob.data)] if blocks else []
+        messages = [_native("assistant", blocks, node, blob.data)] if blocks else []
         calls = [str(block["id"]) for block in blocks if block.get("type") == "tool_use"]
         if calls:
-            # In the order in which they came; those that never came are said to be missing,
-            # because a model takes no call without an answer.
+            # In order of arrival, then a note for each missing result, because a model refuses a
+            # call without a result.
             given = [block for called, block in results.items() if called in calls]
             missing = [_missing(called) for called in calls if called not in results]
-            found.append(_native("user", given + missing, node, {}))
-        return found
+            messages.append(_native("user", given + missing, node, {}))
+        return messages
 
     async def calls_tools(self, node: Node) -> bool:
-        """Whether the message at a node calls tools."""
+        """Return whether the message at a node has tool calls."""
         handles = [self.own(child) for child in await self.children(node)]
         return any(handle is not None and handle.method == "tool_use" for handle in handles)
 
     async def children(self, node: Node) -> list[Node]:
-        """All children of a node in the main lane."""
+        """Return all children of a node in the main lane."""
         return await children(self._db, node)
 
     async def blob(self, handle: WireHandle | None) -> store.Blob | None:
-        """What one of our handles points at."""
+        """Return the blob behind a handle of this plugin."""
         if handle is None or not handle.meta:
             return None
         try:
@@ -105,14 +118,14 @@ class Context:
         return await store.blob(self._db, name)
 
     def own(self, node: Node) -> WireHandle | None:
-        """The handle of a node, if it is one of ours."""
+        """Return the handle of a node if it belongs to this plugin."""
         if node.handle is None:
             return None
         handle = parse(node.handle)
         return handle if handle.plugin == self._path else None
 
     async def of_turn(self, turn: Node, below: Node | None) -> list[Node]:
-        """The messages of a turn, as far as the path goes."""
+        """Return the messages of a turn up to the next node of the path."""
         nodes = []
         for child in await self.children(turn):
             handle = self.own(child)
@@ -126,7 +139,7 @@ class Context:
         return nodes
 
     async def is_part(self, node: Node, message: Node) -> bool:
-        """Whether a block, or a tool's result, came with the message above it."""
+        """Return whether a block or a tool result belongs to the message above it."""
         handle, above = self.own(node), self.own(message)
         blob = await self.blob(above)
         if handle is None or above is None or above.method != "message" or blob is None:
@@ -139,13 +152,13 @@ class Context:
         return block is not None and ids.text(block.id) in blob.data.get("blocks", ())
 
 
-class _Own:
-    """The plugin's nodes on the path of one context, as the program knows them."""
+class _OwnNodes:
+    """The plugin's nodes on the path of one context, as messages of the program."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        # Messages that came with their turn.
-        self._told: set[bytes] = set()
+        # Messages that were read with their turn.
+        self._read: set[bytes] = set()
 
     def owns(self, node: Node) -> bool:
         """As `OwnNodes.owns`."""
@@ -160,27 +173,27 @@ class _Own:
         if handle is None or blob is None:
             return None
         if handle.method == "turn":
-            told: list[NativeMessage] = []
+            messages: list[NativeMessage] = []
             for message in await self._context.of_turn(node, below):
-                self._told.add(message.id)
-                told += await self._context.message(message)
-            return told
+                self._read.add(message.id)
+                messages += await self._context.message(message)
+            return messages
         if handle.method == "message":
-            return [] if node.id in self._told else await self._context.message(node)
+            return [] if node.id in self._read else await self._context.message(node)
         if above is not None and await self._context.is_part(node, above):
             return []
         return None
 
 
 def is_kept(message: dict[str, Any]) -> bool:
-    """Whether the program kept a message; one that was cut off it may ask for again."""
+    """Return whether the program kept a message; it may request a cut one again."""
     return message.get("finished") is not False or bool(message.get("uuids"))
 
 
 def for_program(messages: Iterable[NativeMessage]) -> list[NativeMessage]:
-    """Return the messages as the program takes them: it knows no message of the system.
+    """Return the messages for the program, which has no role `system`.
 
-    The text of one is told by the user, in `<system>` tags.
+    A system message becomes a message of the user, in `<system>` tags.
     """
     return [
         replace(
@@ -198,7 +211,7 @@ def for_program(messages: Iterable[NativeMessage]) -> list[NativeMessage]:
 
 
 def _usable(blob: store.Blob) -> dict[str, Any] | None:
-    """A block as a model can be sent it; of one that broke off only text is of use."""
+    """Return a block for a model; of a block that was cut off only its text."""
     block: dict[str, Any] = blob.data["block"]
     if blob.complete and blob.data.get("finished", True):
         return block
@@ -207,25 +220,25 @@ def _usable(blob: store.Blob) -> dict[str, Any] | None:
 
 
 def _missing(called: str) -> dict[str, Any]:
-    """In place of what a tool did not give."""
+    """Return the replacement of a missing tool result."""
     return {"type": "tool_result", "tool_use_id": called, "content": NO_RESULT, "is_error": True}
 
 
 def _native_text(message: Message) -> NativeMessage:
-    """A message of any other plugin."""
+    """Return a message of another plugin as a text message."""
     block = {"type": "text", "text": message.content}
     return _native(message.role, [block], message.node, {"model": message.model})
 
 
 def _native(
-    role: Role, content: list[dict[str, Any]], node: Node, about: dict[str, Any]
+    role: Role, content: list[dict[str, Any]], node: Node, data: dict[str, Any]
 ) -> NativeMessage:
     return NativeMessage(
         role=role,
         content=content,
-        model=about.get("model"),
-        message_id=about.get("message_id"),
-        uuids=tuple(about.get("uuids") or ()),
+        model=data.get("model"),
+        message_id=data.get("message_id"),
+        uuids=tuple(data.get("uuids") or ()),
         timestamp=datetime.fromtimestamp(node.created_at, UTC).isoformat(),
         node_id=node.id,
         handle=node.handle,

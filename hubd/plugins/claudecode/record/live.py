@@ -1,125 +1,130 @@
-"""What a running chat is saying at this moment, before it is a durable event.
+"""Unfinished blocks of a running chat, and the live events that show them to followers.
 
-Followers do not get a queue of deltas: they compare what they have shown with what is here, so
-one that is slow gets larger pieces and costs no memory, and one that comes late gets the text so
-far and then the rest.
+Followers have no queue of deltas. Each one compares the text that it has sent with the text that
+is here. A slow follower gets larger pieces and costs no memory; a late one gets the text so far.
 """
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from hubd.plugins.claudecode.protocol.facts import BlockDelta, BlockFinished, BlockStarted
+from hubd.plugins.claudecode.chat_events import BLOCK_EVENTS, BlockEvents
+from hubd.plugins.claudecode.protocol.updates import BlockDelta, BlockFinished, BlockStarted
 from hubd.plugins.claudecode.record.mirror import MessageKey
 
 BlockKey = tuple[MessageKey, int]
 
 
 @dataclass
-class Growing:
-    """A block that is being written."""
+class LiveText:
+    """The text so far of an unfinished block."""
 
-    kind: str
-    # Which block of which message, as every live event about it says.
+    events: BlockEvents
+    # The fields of every live event about the block: its index and its message.
     name: dict[str, Any]
-    # Which tool is called, if one is.
+    # The id and the name of the tool, if the block is a tool call.
     call: dict[str, Any]
-    # How many durable events came before it.
+    # The number of durable events before the block.
     after_seq: int
     parts: list[str] = field(default_factory=list)
 
     def text(self) -> str:
-        """All of it so far."""
+        """Return the text so far."""
         return "".join(self.parts)
 
 
 class Live:
-    """The blocks of one chat that are being written."""
+    """The unfinished blocks of one chat."""
 
     def __init__(self) -> None:
-        self.blocks: dict[BlockKey, Growing] = {}
+        self.blocks: dict[BlockKey, LiveText] = {}
 
-    def start(self, fact: BlockStarted, after_seq: int) -> None:
-        """A block begins. What is only kept is not shown before it is whole."""
-        if fact.kind == "other":
+    def start(self, update: BlockStarted, after_seq: int) -> None:
+        """Add a block that starts. A block of kind `other` is not shown before it is complete."""
+        if update.kind == "other":
             return
-        name: dict[str, Any] = {"block_index": fact.index, "message_id": fact.message_id}
-        if fact.parent_tool_use_id is not None:
-            name["parent_tool_use_id"] = fact.parent_tool_use_id
-        call = {"tool_use_id": fact.tool_use_id, "tool_name": fact.tool_name}
-        is_call = fact.kind == "tool_use"
-        self.blocks[block_key(fact)] = Growing(fact.kind, name, call if is_call else {}, after_seq)
+        name: dict[str, Any] = {
+            "block_index": update.index,
+            "message_id": update.message_id,
+            "parent_tool_use_id": update.parent_tool_use_id,
+        }
+        call = {"tool_use_id": update.tool_use_id, "tool_name": update.tool_name}
+        is_call = update.kind == "tool_use"
+        self.blocks[block_key(update)] = LiveText(
+            BLOCK_EVENTS[update.kind], name, call if is_call else {}, after_seq
+        )
 
-    def grow(self, fact: BlockDelta) -> None:
-        """A block grew."""
-        block = self.blocks.get(block_key(fact))
-        piece = fact.text if fact.text is not None else fact.partial_json
+    def grow(self, update: BlockDelta) -> None:
+        """Append text to a block."""
+        block = self.blocks.get(block_key(update))
+        piece = update.text if update.text is not None else update.partial_json
         if block is not None and piece:
             block.parts.append(piece)
 
     def finish(self, key: BlockKey) -> None:
-        """A block is about to be a durable event: who has shown part of it has the rest there.
+        """Remove a block just before it becomes a durable event.
 
-        Not later: a follower could read the event first, and then take the block for a new one.
+        If this came later, a follower could read the event and take the block for a new one.
         """
         self.blocks.pop(key, None)
 
 
 @dataclass
 class _Progress:
-    """How much of a block one follower has shown."""
+    """The part of a block that one follower has sent."""
 
-    # Kept, because a block that is finished is nowhere else as the text that was sent.
-    block: Growing
+    # Kept here, because `Live` drops a finished block.
+    block: LiveText
     parts: int = 0
     characters: int = 0
 
     def rest(self) -> list[dict[str, Any]]:
-        """An event for what is new, if anything is."""
+        """Return an event with the new text, if there is any."""
         text = "".join(self.block.parts[self.parts :])
         self.parts = len(self.block.parts)
         return self.show(text)
 
     def show(self, text: str) -> list[dict[str, Any]]:
-        """An event for a piece of it."""
+        """Return an event with this text, if there is any."""
         if not text:
             return []
-        offset, kind = self.characters, self.block.kind
+        offset, events = self.characters, self.block.events
         self.characters += len(text)
-        piece = {"partial_json" if kind == "tool_use" else "text": text}
-        return [{"type": f"{kind}_delta", **self.block.name, "offset": offset, **piece}]
+        piece = {events.delta_field: text}
+        return [events.delta.fields(**self.block.name, offset=offset, **piece)]
 
 
-class Shown:
-    """What one follower has shown of the blocks that are being written."""
+class SentText:
+    """The parts of unfinished blocks that one follower has sent."""
 
     def __init__(self) -> None:
-        self._shown: dict[BlockKey, _Progress] = {}
+        self._progress: dict[BlockKey, _Progress] = {}
 
-    def news(self, live: Live, seq: int) -> list[dict[str, Any]]:
-        """Events for what is new, as long as all durable events before it were shown."""
-        found: list[dict[str, Any]] = []
+    def new_events(self, live: Live, seq: int) -> list[dict[str, Any]]:
+        """Return events with new text, if all durable events before its block were sent."""
+        events: list[dict[str, Any]] = []
         for key, block in live.blocks.items():
             if block.after_seq <= seq:
-                if key not in self._shown:
-                    self._shown[key] = _Progress(block)
-                    found.append({"type": f"{block.kind}_start", **block.name, **block.call})
-                found += self._shown[key].rest()
-        return found
+                if key not in self._progress:
+                    self._progress[key] = _Progress(block)
+                    events.append(block.events.start.fields(**block.name, **block.call))
+                events += self._progress[key].rest()
+        return events
 
     def finish(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Events for the rest of a block whose durable event comes next."""
+        """Return events with the rest of a block, just before its durable event."""
         message = (event.get("parent_tool_use_id"), event.get("message_id", ""))
-        progress = self._shown.pop((message, event.get("block_index", -1)), None)
+        progress = self._progress.pop((message, event.get("block_index", -1)), None)
         if progress is None:
             return []
-        kind, name = progress.block.kind, progress.block.name
-        end = {"type": f"{kind}_end", **name, "position": event["position"]}
-        if kind == "tool_use":
-            # The event has the input parsed; the rest of its text is only here.
-            return [*progress.rest(), {**end, "input": event.get("input")}]
+        block = progress.block
+        content = {"input": event.get("input")} if block.call else {}
+        end = block.events.end.fields(**block.name, position=event["position"], **content)
+        if block.call:
+            # The durable event has the parsed input; the rest of its text is only here.
+            return [*progress.rest(), end]
         return [*progress.show(event["text"][progress.characters :]), end]
 
 
-def block_key(fact: BlockStarted | BlockDelta | BlockFinished) -> BlockKey:
-    """Which block a fact is about."""
-    return (fact.parent_tool_use_id, fact.message_id), fact.index
+def block_key(update: BlockStarted | BlockDelta | BlockFinished) -> BlockKey:
+    """Return the key of the block that an update is about."""
+    return (update.parent_tool_use_id, update.message_id), update.index

@@ -1,4 +1,4 @@
-"""A message as Markdown, for people. Pure."""
+"""Messages as Markdown. No I/O."""
 
 import json
 import re
@@ -11,9 +11,9 @@ _TICKS: Final = re.compile(r"`{3,}")
 
 
 def message(role: str, blocks: Iterable[Mapping[str, Any]]) -> str:
-    """A heading, and the blocks below it."""
+    """Return a heading with the role, and the blocks below it."""
     parts = [part for block in blocks if (part := _block(block))]
-    # What tools gave comes as a user's message, which no user has said.
+    # The results of tools have the role `user`, but they are not the user's words.
     speaker = "tool" if role == "user" and _only_results(blocks) else role
     return "\n\n".join((f"## {speaker}", *parts))
 
@@ -35,8 +35,8 @@ def _block(block: Mapping[str, Any]) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """In a fence that nothing in the text can close."""
-    longest = max((len(found) for found in _TICKS.findall(text)), default=2)
+    """Return the text in a fence that is longer than each row of backticks in it."""
+    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 

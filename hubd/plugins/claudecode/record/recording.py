@@ -1,6 +1,6 @@
-"""A chat being recorded: facts into the tree and the stream, and to followers before that.
+"""Record a running chat: write its updates, and show the growth of blocks to followers.
 
-Knows nothing of the program that the facts come from.
+This file knows nothing of the program that the updates come from.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from hubd.errors import DatabaseUnusable, reason_of
-from hubd.plugins.claudecode.protocol.facts import BlockDelta, BlockFinished, BlockStarted, Fact
+from hubd.plugins.claudecode.protocol.updates import BlockDelta, BlockFinished, BlockStarted, Update
 from hubd.plugins.claudecode.record.live import Live, block_key
 from hubd.plugins.claudecode.record.mirror import Mirror
 from hubd.storage.database import Database, Tx
@@ -22,24 +22,24 @@ T = TypeVar("T")
 
 log = logging.getLogger("hubd.claudecode")
 
-# The text of a growing block is on disk at most this long after it came.
+# The text of an unfinished block is on disk at most this many seconds after it came.
 FLUSH_SECONDS: Final = 0.2
-# Seconds between two attempts at a write that failed. A full disk may have space again by then.
+# Seconds between two attempts of a failed write. A full disk may have space again by then.
 RETRY_SECONDS: Final = 0.5
 # The disk is full or fails, or the file is locked: the same write may succeed later.
 DISK_FAILURES: Final = (DatabaseUnusable, sqlite3.OperationalError)
 
 
 class Recording:
-    """The record of one chat while it grows. `mirror` has begun.
+    """The record of one running chat.
 
     A write that the disk refuses is repeated until it succeeds. Until then the chat waits, and the
-    agent with it as soon as its pipe is full: nothing is lost, and no memory fills up.
+    agent waits as soon as its pipe is full. So no update is lost, and memory stays bounded.
 
     Args:
         db: The database.
         stream: The stream's key.
-        mirror: The record so far.
+        mirror: The record so far, after `Mirror.begin`.
         extra: Fields for log lines about this chat.
     """
 
@@ -50,47 +50,47 @@ class Recording:
         self._stream = stream
         self.mirror = mirror
         self._extra = extra
-        # Set when growing blocks have text that is not on disk yet.
+        # Set when unfinished blocks have text that is not on disk yet.
         self._dirty = asyncio.Event()
         self.live = Live()
         # Set while a write is being repeated because the disk has refused it.
         self.stuck = asyncio.Event()
         # Set when the hub stops: no write is repeated from then on.
         self._stopping = asyncio.Event()
-        # The write under way. It takes effect even if its caller is cancelled.
+        # The current write. It takes effect even if its caller is cancelled.
         self._pending: asyncio.Future[Any] | None = None
 
     def stop(self) -> None:
-        """Stop repeating writes: the hub is stopping."""
+        """Stop repeating writes, because the hub is stopping."""
         self._stopping.set()
 
-    async def take(self, facts: Sequence[Fact]) -> None:
-        """Write durable facts, and show the growth of blocks to followers; in order."""
-        waiting: list[Fact] = []
-        for fact in facts:
-            if isinstance(fact, BlockDelta):
+    async def take(self, updates: Sequence[Update]) -> None:
+        """Write updates in order, and show the growth of blocks to followers."""
+        waiting: list[Update] = []
+        for update in updates:
+            if isinstance(update, BlockDelta):
                 await self._write(waiting)
                 waiting = []
-                self.live.grow(fact)
+                self.live.grow(update)
                 self._dirty.set()
                 self._db.waiters.wake(streams.topic(self._stream))
             else:
-                waiting.append(fact)
+                waiting.append(update)
         await self._write(waiting)
 
-    async def flush_for_ever(self) -> None:
-        """Keep the text of growing blocks, a few times a second."""
+    async def flush_repeatedly(self) -> None:
+        """Store the text of unfinished blocks a few times a second, until cancelled."""
         while True:
             await self._dirty.wait()
             await asyncio.sleep(FLUSH_SECONDS)
             try:
                 await self.flush()
             except DISK_FAILURES:
-                # The text is still in memory, and the next flush has it too.
+                # The text is still in memory, so the next flush stores it.
                 self._dirty.set()
 
     async def flush(self) -> None:
-        """Keep the text of growing blocks."""
+        """Store the text of unfinished blocks."""
         self._dirty.clear()
         texts = {key: block.text() for key, block in self.live.blocks.items() if block.parts}
         mirror = self.mirror
@@ -98,14 +98,14 @@ class Recording:
             await self._db.transaction(lambda tx: mirror.flush(tx, texts))
 
     async def end(
-        self, status: streams.Status, error: str | None = None, rest: Sequence[Fact] = ()
+        self, status: streams.Status, error: str | None = None, rest: Sequence[Update] = ()
     ) -> None:
         """Write the end of the chat.
 
         Args:
-            status: How it ended.
-            error: Why, if it should not have.
-            rest: Facts that became known with the end.
+            status: The final status.
+            error: The reason if the chat failed.
+            rest: Updates that came with the end.
 
         Raises:
             DatabaseUnusable: The disk refuses it, and the hub is stopping.
@@ -113,15 +113,15 @@ class Recording:
         now = int(time.time())
 
         def end(tx: Tx, mirror: Mirror) -> None:
-            for fact in rest:
-                mirror.apply(tx, fact, now)
+            for update in rest:
+                mirror.apply(tx, update, now)
             mirror.end(tx, status, now, error)
 
         await self._settle()
         await self._keep(end)
 
     async def until_written(self, function: Callable[[Tx], T]) -> T:
-        """Run a transaction, and repeat it for as long as the disk refuses it.
+        """Run a transaction, and repeat it while the disk refuses it.
 
         Raises:
             DatabaseUnusable: The disk refuses it, and the hub is stopping.
@@ -134,26 +134,26 @@ class Recording:
             else:
                 self._pending = None
                 if self.stuck.is_set():
-                    log.warning("a chat can be written again", extra=self._extra)
+                    log.warning("the disk accepts the record of a chat again", extra=self._extra)
                     self.stuck.clear()
                 return result
 
-    async def _write(self, facts: Sequence[Fact]) -> None:
-        if not facts:
+    async def _write(self, updates: Sequence[Update]) -> None:
+        if not updates:
             return
         now = int(time.time())
-        finished = {block_key(fact) for fact in facts if isinstance(fact, BlockFinished)}
+        finished = {block_key(update) for update in updates if isinstance(update, BlockFinished)}
         for key in finished:
             self.live.finish(key)
 
         def write(tx: Tx, mirror: Mirror) -> None:
-            for fact in facts:
-                mirror.apply(tx, fact, now)
+            for update in updates:
+                mirror.apply(tx, update, now)
 
         await self._keep(write)
-        for fact in facts:
-            if isinstance(fact, BlockStarted) and block_key(fact) not in finished:
-                self.live.start(fact, self.mirror.pushed)
+        for update in updates:
+            if isinstance(update, BlockStarted) and block_key(update) not in finished:
+                self.live.start(update, self.mirror.pushed)
         self._db.waiters.wake(streams.topic(self._stream))
 
     async def _keep(self, change: Callable[[Tx, Mirror], None]) -> None:
@@ -172,7 +172,7 @@ class Recording:
         return future
 
     async def _settle(self) -> None:
-        """Take over a write whose caller was cancelled."""
+        """Take over the current write after its caller was cancelled."""
         if self._pending is not None:
             await asyncio.wait([self._pending])
             if self._pending.exception() is None and isinstance(self._pending.result(), Mirror):
@@ -180,7 +180,7 @@ class Recording:
             self._pending = None
 
     async def _wait_for_disk(self, error: Exception) -> None:
-        """Wait until the next attempt at a write that the disk refused.
+        """Wait before the next attempt of a write that the disk refused.
 
         Raises:
             Exception: `error`, if the hub is stopping.
@@ -188,8 +188,8 @@ class Recording:
         if self._stopping.is_set():
             raise error
         if not self.stuck.is_set():
-            reason = "a chat cannot be written, trying again until it can: %s"
-            log.error(reason, reason_of(error), extra=self._extra)
+            message = "the disk refuses the record of a chat; retrying until it succeeds: %s"
+            log.error(message, reason_of(error), extra=self._extra)
             self.stuck.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(RETRY_SECONDS):

@@ -1,1 +1,1 @@
-"""Where answers come from: one file for each provider of language models."""
+"""The providers of language models, one file each."""

@@ -1,4 +1,4 @@
-"""Anthropic's models, through its own SDK."""
+"""Anthropic's models, through its SDK."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -12,8 +12,8 @@ from hubd.plugins.cone.providers.provider import (
     Ending,
     Message,
     Settings,
-    broke_off,
     failures,
+    incomplete,
     no_stream,
 )
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 NAME: Final = "anthropic"
 KEY: Final = "ANTHROPIC_API_KEY"
-# Said to the SDK, which would otherwise look into the hub's environment: the caller's counts.
+# Without it, the SDK would read the hub's environment instead of the caller's.
 ADDRESS: Final = "https://api.anthropic.com"
 
 
 class Anthropic:
-    """What can be reached with the key in an environment."""
+    """Anthropic's API with the key in an environment."""
 
     name = NAME
 
@@ -38,11 +38,11 @@ class Anthropic:
         self._base_url = env.get("ANTHROPIC_BASE_URL") or settings.anthropic_base_url or ADDRESS
 
     def obstacle(self) -> HubError | None:
-        """The SDK is missing, or there is no key."""
+        """Return an error if the SDK or the key is missing."""
         if find_spec("anthropic") is None:
             return Unavailable(
                 "the package 'anthropic' is not installed",
-                suggestion="Install it where hubd is: pip install 'hubd[anthropic]'",
+                suggestion="Install it in hubd's environment: pip install 'hubd[anthropic]'",
             )
         if not (self._key or self._token):
             return Unavailable(f"there is no key for {NAME}", suggestion=f"Set the variable {KEY}")
@@ -51,9 +51,9 @@ class Anthropic:
     async def answer(
         self, model: str, messages: Sequence[Message]
     ) -> AsyncGenerator[str | Ending, None]:
-        """The answer, as it comes."""
+        """Yield the pieces of the answer, then its ending."""
         system = "\n\n".join(entry.content for entry in messages if entry.role == "system")
-        said: list[Any] = [
+        entries: list[Any] = [
             {"role": entry.role, "content": entry.content}
             for entry in messages
             if entry.role != "system"
@@ -67,20 +67,20 @@ class Anthropic:
                 client.messages.stream(
                     model=model,
                     max_tokens=self._settings.max_tokens,
-                    messages=said,
+                    messages=entries,
                     system=system or omit,
                 ) as stream,
             ):
-                silent = True
+                empty = True
                 async for text in stream.text_stream:
-                    silent = False
+                    empty = False
                     yield text
                 content_type = stream.response.headers.get("content-type", "")
-                if silent and content_type.startswith(JSON):
+                if empty and content_type.startswith(JSON):
                     raise no_stream(NAME, content_type)
                 final = await stream.get_final_message()
             if final.stop_reason is None:
-                raise broke_off(NAME)
+                raise incomplete(NAME)
             usage = final.usage
             ending = Ending.read(
                 final.model, final.stop_reason, usage.input_tokens, usage.output_tokens
@@ -88,14 +88,14 @@ class Anthropic:
         yield ending
 
     async def models(self) -> list[str]:
-        """As the API lists them."""
+        """Return the models that the API lists."""
         with self._failures():
             client = await asyncio.to_thread(self._client)
             async with client:
                 return [str(model.id) async for model in client.models.list()]
 
     def _client(self) -> "AsyncAnthropic":
-        """In a thread: the SDK takes a second to import, and certificates take a while to read."""
+        """Create a client. Slow, because it imports the SDK and reads certificates."""
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
         from hubd.plugins.cone.providers import bounded

@@ -1,7 +1,7 @@
-"""The HTTP client of the SDKs, within bounds: no server fills the daemon's memory.
+"""Limits for the HTTP client of the SDKs, so that no response can fill the daemon's memory.
 
-The SDKs gather lines, events and whole bodies for as long as they grow. Importing this imports an
-HTTP client, which comes with each of them.
+The SDKs collect lines, events and bodies without a limit. This module imports the HTTP client that
+both SDKs use.
 """
 
 from collections.abc import AsyncIterator
@@ -11,9 +11,9 @@ import httpx2
 
 from hubd.activation import ExecutionError
 
-# Far more than the longest answer with all that is said around its pieces.
+# Bytes. The longest answer with the JSON around its pieces is far shorter.
 MAX_RESPONSE: Final = 64 * 1024 * 1024
-# Nothing compressed: how much comes out of it is known only when it has come out.
+# Compressed responses are refused, because their real length is unknown.
 PLAIN: Final = "identity"
 
 
@@ -21,15 +21,15 @@ async def _bound(response: httpx2.Response) -> None:
     encoding = response.headers.get("content-encoding", PLAIN)
     if encoding != PLAIN:
         raise ExecutionError(
-            f"the server compresses its answer ({encoding[:50]}), though it was told not to",
-            suggestion="Turn that off in the server",
+            f"the server sent a compressed response ({encoding[:50]}) to a request for a plain one",
+            suggestion="Turn off compression in the server",
         )
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _Bounded(response.stream)
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of a response, as long as it is not too long."""
+    """The body of a response, up to the limit."""
 
     def __init__(self, body: httpx2.AsyncByteStream) -> None:
         self._body = body
@@ -40,8 +40,8 @@ class _Bounded(httpx2.AsyncByteStream):
             length += len(piece)
             if length > MAX_RESPONSE:
                 raise ExecutionError(
-                    f"the server has sent more than {MAX_RESPONSE} bytes",
-                    suggestion="Ask for less at a time",
+                    f"the server sent more than {MAX_RESPONSE} bytes",
+                    suggestion="Ask for a shorter answer",
                 )
             yield piece
 
@@ -49,7 +49,7 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._body.aclose()
 
 
-# For the SDKs' own kind of client.
+# Arguments for the SDKs' HTTP client.
 OPTIONS: Final[dict[str, Any]] = {
     "headers": {"accept-encoding": PLAIN},
     "event_hooks": {"response": [_bound]},

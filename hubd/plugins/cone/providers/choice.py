@@ -1,4 +1,4 @@
-"""Which provider a model belongs to: `anthropic/…`, `openai/…`, or by its name alone."""
+"""The provider of a model id: `anthropic/…`, `openai/…`, or a name without a provider."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,11 +12,11 @@ from hubd.plugins.cone.providers.provider import Provider, Settings
 NAMES: Final = (offline.NAME, anthropic.NAME, openai.NAME)
 
 
-def split(model_id: str) -> tuple[str, str]:
-    """The provider, and what it calls the model.
+def split_model_id(model_id: str) -> tuple[str, str]:
+    """Return the name of the provider, and the provider's name for the model.
 
-    A name without a provider is Anthropic's if it begins with `claude`, else it is for the server
-    that speaks OpenAI's protocol, whose models may be called anything.
+    A name without a provider is Anthropic's if it starts with `claude`, else OpenAI's, because
+    servers with OpenAI's protocol may give their models any name.
     """
     before, slash, after = model_id.partition("/")
     if slash and after and before in NAMES:
@@ -26,8 +26,8 @@ def split(model_id: str) -> tuple[str, str]:
     return (anthropic.NAME if model_id.startswith("claude") else openai.NAME), model_id
 
 
-def reach(name: str, settings: Settings, env: Mapping[str, str]) -> Provider:
-    """The provider of that name, as it can be reached from an environment."""
+def create_provider(name: str, settings: Settings, env: Mapping[str, str]) -> Provider:
+    """Return the provider with this name, with the keys and addresses of an environment."""
     if name == offline.NAME:
         return Offline()
     return Anthropic(settings, env) if name == anthropic.NAME else OpenAI(settings, env)

@@ -1,4 +1,4 @@
-"""The offline model: no account, no network, always the same answer to the same conversation."""
+"""The offline model: without account or network, with a deterministic answer."""
 
 import asyncio
 import re
@@ -7,49 +7,50 @@ from typing import Final
 
 from hubd.activation import HubError
 from hubd.plugins.cone.providers.provider import Ending, Message
+from hubd.wire.text import shorten
 
 NAME: Final = "offline"
-# How much of what it was told it says again.
+# Characters of the prompt that the answer repeats.
 QUOTED: Final = 1000
 
 _WORDS: Final = re.compile(r"\s*\S+\s*")
 
 
 class Offline:
-    """Says that it is no language model, and what it was told."""
+    """A model that names itself as offline and repeats the prompt."""
 
     name = NAME
 
     def obstacle(self) -> HubError | None:
-        """It is always there."""
+        """Return None, because the model is always available."""
         return None
 
     async def answer(
         self, model: str, messages: Sequence[Message]
     ) -> AsyncGenerator[str | Ending, None]:
-        """The answer, word by word."""
+        """Yield the words of the answer, then its ending."""
         words = _WORDS.findall(answer_to(messages))
         for word in words:
             yield word
-            # Whoever reads along sees it grow.
+            # A reader gets the words one by one.
             await asyncio.sleep(0)
-        read = sum(len(message.content.split()) for message in messages)
-        # In place of tokens there are words here.
-        yield Ending(NAME, "end_turn", input_tokens=read, output_tokens=len(words))
+        input_words = sum(len(message.content.split()) for message in messages)
+        # Words are counted instead of tokens.
+        yield Ending(NAME, "end_turn", input_tokens=input_words, output_tokens=len(words))
 
     async def models(self) -> list[str]:
-        """There is one."""
+        """Return the only model."""
         return [NAME]
 
 
 def answer_to(messages: Sequence[Message]) -> str:
-    """What the offline model says to a conversation."""
+    """Return the answer to a conversation."""
     *before, last = messages
     counts = [
         f"{number} {role}"
         for role in ("system", "user", "assistant")
         if (number := sum(message.role == role for message in before))
     ]
-    heard = last.content if len(last.content) <= QUOTED else f"{last.content[:QUOTED]}…"
+    prompt = shorten(last.content, QUOTED + 1)
     context = f"\nBefore that: {', '.join(counts)}." if counts else ""
-    return f"[offline: no language model was asked] You said: {heard}{context}"
+    return f"[offline: no language model was asked] You said: {prompt}{context}"

@@ -1,4 +1,4 @@
-"""OpenAI's models, and those of every server that speaks the same protocol, through its SDK."""
+"""OpenAI's models, and those of servers with the same protocol, through OpenAI's SDK."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -12,8 +12,8 @@ from hubd.plugins.cone.providers.provider import (
     Ending,
     Message,
     Settings,
-    broke_off,
     failures,
+    incomplete,
     no_stream,
 )
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 NAME: Final = "openai"
 KEY: Final = "OPENAI_API_KEY"
-# Said to the SDK, which would otherwise look into the hub's environment: the caller's counts.
+# Without it, the SDK would read the hub's environment instead of the caller's.
 ADDRESS: Final = "https://api.openai.com/v1"
-# The SDK wants one; a server on this machine mostly does not.
+# The SDK needs a key, even if the server does not.
 NO_KEY: Final = "none"
 
 
 class OpenAI:
-    """What can be reached with the key and the address in an environment."""
+    """A server with the key and the address in an environment."""
 
     name = NAME
 
@@ -39,67 +39,67 @@ class OpenAI:
         self._base_url = env.get("OPENAI_BASE_URL") or settings.openai_base_url
 
     def obstacle(self) -> HubError | None:
-        """The SDK is missing, or there is neither a key nor a server of one's own."""
+        """Return an error if the SDK is missing, or both the key and the address."""
         if find_spec("openai") is None:
             return Unavailable(
                 "the package 'openai' is not installed",
-                suggestion="Install it where hubd is: pip install 'hubd[openai]'",
+                suggestion="Install it in hubd's environment: pip install 'hubd[openai]'",
             )
         if not (self._key or self._base_url):
             return Unavailable(
                 f"there is no key for {NAME}",
-                suggestion=f"Set the variable {KEY}, or OPENAI_BASE_URL to a server of your own",
+                suggestion=f"Set the variable {KEY}, or OPENAI_BASE_URL to another server",
             )
         return None
 
     async def answer(
         self, model: str, messages: Sequence[Message]
     ) -> AsyncGenerator[str | Ending, None]:
-        """The answer, as it comes."""
-        said: list[Any] = [{"role": entry.role, "content": entry.content} for entry in messages]
+        """Yield the pieces of the answer, then its ending."""
+        entries: list[Any] = [{"role": entry.role, "content": entry.content} for entry in messages]
         answered_by, reason, usage = model, None, None
         with self._failures():
             client = await asyncio.to_thread(self._client)
             async with client:
                 stream = await client.chat.completions.create(
                     model=model,
-                    messages=said,
+                    messages=entries,
                     stream=True,
                     stream_options={"include_usage": True},
                 )
                 async with stream:
-                    silent = True
+                    empty = True
                     async for chunk in stream:
-                        silent = False
+                        empty = False
                         answered_by, usage = chunk.model or answered_by, chunk.usage or usage
-                        # Servers that are only like OpenAI's have null where it has nothing.
+                        # Other servers send null where OpenAI sends an empty list.
                         for choice in chunk.choices or ():
                             reason = choice.finish_reason or reason
                             piece: object = choice.delta and choice.delta.content
                             if isinstance(piece, str):
                                 yield piece
                             elif piece is not None:
-                                raise TypeError("a piece of the answer is no text")
+                                raise TypeError("a piece of the answer is not a text")
                     content_type = stream.response.headers.get("content-type", "")
-                    if silent and content_type.startswith(JSON):
+                    if empty and content_type.startswith(JSON):
                         raise no_stream(NAME, content_type)
             if reason is None:
-                raise broke_off(NAME)
-            read, written = (
+                raise incomplete(NAME)
+            input_tokens, output_tokens = (
                 (usage.prompt_tokens, usage.completion_tokens) if usage else (None, None)
             )
-            ending = Ending.read(answered_by, reason, read, written)
+            ending = Ending.read(answered_by, reason, input_tokens, output_tokens)
         yield ending
 
     async def models(self) -> list[str]:
-        """As the server lists them."""
+        """Return the models that the server lists."""
         with self._failures():
             client = await asyncio.to_thread(self._client)
             async with client:
                 return [str(model.id) async for model in client.models.list()]
 
     def _client(self) -> "AsyncOpenAI":
-        """In a thread: the SDK takes a while to import, and so do certificates to be read."""
+        """Create a client. Slow, because it imports the SDK and reads certificates."""
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         from hubd.plugins.cone.providers import bounded

@@ -1,4 +1,4 @@
-"""What all providers have in common. Knows none of them, and no cone."""
+"""The interface of providers, and the errors that they share."""
 
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -19,37 +19,36 @@ from hubd.activation import (
 from hubd.errors import Overloaded
 from hubd.plugins.cone.handles import Role
 
-# The content type of an answer in one piece.
+# The content type of a response without streaming.
 JSON: Final = "application/json"
 
-# The errors of these packages say what has happened.
-_SPEAKING: Final = ("anthropic", "openai", "httpx2")
+# Packages with readable error messages.
+_READABLE: Final = ("anthropic", "openai", "httpx2")
 
-# They log requests: addresses out of a caller's environment, perhaps with a password in them, and
-# what was asked.
-for _indiscreet in (*_SPEAKING, "httpcore2"):
-    logging.getLogger(_indiscreet).setLevel(logging.WARNING)
+# These packages log prompts, and addresses that may contain a password.
+for _logger in (*_READABLE, "httpcore2"):
+    logging.getLogger(_logger).setLevel(logging.WARNING)
 
 
 class Settings(BaseModel, defer_build=True):
-    """How cone works."""
+    """The settings of cone."""
 
-    # The model of cones that name none.
+    # The model of cones without a model_id.
     model: str = Field(default="offline", min_length=1)
-    # How long an answer may be, for providers that want to know (Anthropic).
+    # The maximum length of an answer, for providers that need one (Anthropic).
     max_tokens: int = Field(default=8192, ge=1)
-    # How long an answer may take in all.
+    # The time limit of a whole answer.
     answer_seconds: float = Field(default=600, gt=0)
-    # How often a provider is asked again that was busy or did not answer.
+    # The number of retries if a provider is busy or does not answer.
     retries: int = Field(default=2, ge=0)
-    # Where the providers are, if not where they usually are and no variable says so.
+    # The address of a provider; an environment variable overrides it.
     anthropic_base_url: str | None = None
     openai_base_url: str | None = None
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message that a model is sent."""
+    """One message to a model."""
 
     role: Role
     content: str
@@ -57,7 +56,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Ending:
-    """How an answer ended; a provider's last word, and only if the answer is whole."""
+    """The last piece of a complete answer."""
 
     model: str
     stop_reason: str | None
@@ -65,40 +64,47 @@ class Ending:
     output_tokens: int | None = None
 
     @classmethod
-    def read(cls, model: object, reason: object, read: object, written: object) -> Self:
-        """From what a server says, which the SDKs pass on whether or not it is of its type."""
-        return cls(well_formed(str(model)), well_formed(str(reason)), _count(read), _count(written))
+    def read(
+        cls, model: object, reason: object, input_tokens: object, output_tokens: object
+    ) -> Self:
+        """Read the values of a server. The SDKs don't check their types."""
+        return cls(
+            well_formed(str(model)),
+            well_formed(str(reason)),
+            _count(input_tokens),
+            _count(output_tokens),
+        )
 
 
 class Provider(Protocol):
-    """A provider, with all it needs to know to be asked."""
+    """A provider with its key and address."""
 
     name: str
 
     def obstacle(self) -> HubError | None:
-        """Why it cannot be asked, if it cannot; names the remedy."""
+        """Return an error with a remedy if the provider can't answer, else None."""
 
     def answer(self, model: str, messages: Sequence[Message]) -> AsyncGenerator[str | Ending, None]:
-        """The answer in pieces, and at last its ending.
+        """Yield the pieces of the answer, then its ending.
 
         Raises:
-            HubError: There is no answer, or it broke off.
+            HubError: The provider failed, or the answer is incomplete.
         """
 
     async def models(self) -> list[str]:
-        """The names of its models, as it lists them.
+        """Return the names of the models.
 
         Raises:
-            HubError: It does not say.
+            HubError: The provider failed.
         """
 
 
 @contextmanager
 def failures(provider: str, secret: str | None, key_variable: str) -> Iterator[None]:
-    """Whatever an SDK fails with in the block is an error for the caller.
+    """Turn every exception of an SDK in the block into an error for the caller.
 
-    It has classes of its own for what a server refuses. What is no answer at all it stumbles
-    over, in whichever way comes first: JSON, UTF-8, a missing attribute, an assertion.
+    An SDK has its own classes for errors of a server. An invalid response raises any exception:
+    from JSON, from UTF-8, a missing attribute, an assertion.
     """
     try:
         yield
@@ -111,19 +117,19 @@ def failures(provider: str, secret: str | None, key_variable: str) -> Iterator[N
 
 
 def well_formed(text: str) -> str:
-    """The text with halves of characters joined, and U+FFFD for those that stay alone.
+    """Return the text with surrogate pairs joined, and U+FFFD for single surrogates.
 
-    JavaScript cuts texts between the halves, and JSON has escapes for them; neither a client nor
-    the database takes them.
+    Servers may split a pair, and JSON can escape single surrogates. Clients and the database refuse
+    them.
     """
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def broke_off(provider: str) -> Unavailable:
-    """The error for an answer without an end."""
-    return Unavailable(f"the answer of {provider} broke off", suggestion="Ask again")
+def incomplete(provider: str) -> Unavailable:
+    """Return the error for an incomplete answer."""
+    return Unavailable(f"the answer of {provider} is incomplete", suggestion="Ask again")
 
 
 def no_stream(provider: str, content_type: str) -> Unavailable:
@@ -136,8 +142,8 @@ def no_stream(provider: str, content_type: str) -> Unavailable:
 
 
 def failure(provider: str, error: Exception, secret: str | None, key_variable: str) -> HubError:
-    """What an error of a provider's SDK, or of anything below it, means to a caller."""
-    text = well_formed(_said(error))
+    """Return the error for the caller that an exception of an SDK means."""
+    text = well_formed(_message_of(error))
     if secret:
         text = text.replace(secret, "…")
     message = f"{provider}: {text}"
@@ -146,28 +152,28 @@ def failure(provider: str, error: Exception, secret: str | None, key_variable: s
         if status in (401, 403):
             return PermissionDenied(message, suggestion=f"Check the variable {key_variable}")
         if status == 404:
-            return NotFound(message, suggestion="cone.registry lists the models there are")
+            return NotFound(message, suggestion="List the models with `synapse cone registry`")
         if status in (429, 529):
             return Overloaded(message)
         if status >= 500:
             return Unavailable(message)
-        return ExecutionError(message, suggestion="The provider does not take this conversation")
-    # The SDKs and the HTTP client below them have several classes for this, all named so.
+        return ExecutionError(message, suggestion="The provider refuses this conversation")
+    # The SDKs and their HTTP client have several classes with this name.
     if "Timeout" in type(error).__name__:
         return Timeout(message)
     return Unavailable(message)
 
 
-def _said(error: Exception) -> str:
-    """The sentence in an error, without the JSON around it."""
+def _message_of(error: Exception) -> str:
+    """Return the message of an error without the JSON around it."""
     body = getattr(error, "body", None)
     if isinstance(body, dict):
         inner = body.get("error", body)
         if isinstance(inner, dict) and isinstance(inner.get("message"), str):
             return str(inner["message"])
-    if type(error).__module__.startswith(_SPEAKING):
+    if type(error).__module__.startswith(_READABLE):
         return str(error) or type(error).__name__
-    return f"cannot be asked, or its answer cannot be read ({type(error).__name__}: {error})"
+    return f"the request failed, or the response is invalid ({type(error).__name__}: {error})"
 
 
 def _count(value: object) -> int | None:

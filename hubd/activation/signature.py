@@ -1,0 +1,144 @@
+"""The signature of a method or resolver: its parameters, its events and their documentation."""
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, Field
+from pydantic.fields import FieldInfo
+
+from hubd.activation.docstring import split_docstring
+from hubd.activation.event import Encoded, Event
+from hubd.activation.parameter_group import check_distinct, read_group
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The signature of an `async def` function, as its hints and its docstring declare it."""
+
+    # Types and defaults of the parameters after `self`, as pydantic's `create_model` takes them.
+    fields: Mapping[str, tuple[Any, FieldInfo]]
+    # The types of the parameters that the signature names one by one.
+    hints: Mapping[str, Any]
+    events: tuple[type, ...]
+    # True if the function returns its only event, False if it yields events.
+    returns: bool
+    # The first line of the docstring, and the paragraphs after it; empty without a docstring.
+    summary: str
+    details: str
+
+
+def read_signature(where: str, function: Callable[..., Any]) -> Signature:
+    """Read the hints and the docstring of a function.
+
+    Raises:
+        TypeError: The function can't be a method; names the remedy.
+    """
+    returns = inspect.iscoroutinefunction(function)
+    if not (returns or inspect.isasyncgenfunction(function)):
+        raise TypeError(f"{where} must be `async def`, and return an event or yield events")
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, AttributeError) as error:
+        raise TypeError(f"{where}: a type hint cannot be resolved ({error})") from None
+    summary, details, texts = split_docstring(inspect.getdoc(function) or "")
+    named, group = _parameters(where, function, hints)
+    fields = {
+        parameter.name: _field(parameter, hints, texts.get(parameter.name)) for parameter in named
+    }
+    if group is not None:
+        grouped = read_group(where, group, hints.get(group))
+        check_distinct(where, fields, grouped)
+        for name, field in grouped.items():
+            fields[name] = _described(*field, texts.get(name))
+    for name in fields:
+        if name.startswith("_"):
+            raise TypeError(f"{where}: parameter '{name}' must not begin with '_'")
+        if hasattr(BaseModel, name):
+            raise TypeError(f"{where}: parameter '{name}' needs another name")
+    if unknown := sorted(texts.keys() - fields.keys()):
+        raise TypeError(
+            f"{where}: the docstring documents unknown parameter(s) {', '.join(unknown)}"
+        )
+    return Signature(
+        fields=fields,
+        hints={parameter.name: hints[parameter.name] for parameter in named},
+        events=_events(where, hints, returns=returns),
+        returns=returns,
+        summary=summary,
+        details=details,
+    )
+
+
+def _parameters(
+    where: str, function: Callable[..., Any], hints: Mapping[str, Any]
+) -> tuple[list[inspect.Parameter], str | None]:
+    """Return the parameters after `self`, and the name of the group if there is one."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        raise TypeError(f"{where}: the first parameter must be `self`")
+    named: list[inspect.Parameter] = []
+    group: str | None = None
+    for parameter in parameters[1:]:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            raise TypeError(f"{where}: *{parameter.name} has no schema; name every parameter")
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise TypeError(f"{where}: parameter '{parameter.name}' must be usable by name")
+        if parameter.kind is parameter.VAR_KEYWORD:
+            group = parameter.name
+        elif parameter.name not in hints:
+            raise TypeError(f"{where}: parameter '{parameter.name}' has no type hint")
+        else:
+            named.append(parameter)
+    return named, group
+
+
+def _field(
+    parameter: inspect.Parameter, hints: Mapping[str, Any], text: str | None
+) -> tuple[Any, FieldInfo]:
+    hint = hints[parameter.name]
+    default = ... if parameter.default is parameter.empty else parameter.default
+    if isinstance(default, FieldInfo):
+        return _described(hint, default, text)
+    # Cheaper than `Annotated`, which counts at the start of the daemon.
+    field: FieldInfo = Field(default, description=text) if text else Field(default)
+    return hint, field
+
+
+def _described(hint: Any, field: FieldInfo, text: str | None) -> tuple[Any, FieldInfo]:
+    """Return a field with the description that the docstring of the method has for it."""
+    return (Annotated[hint, Field(description=text)] if text else hint), field
+
+
+def _events(where: str, hints: Mapping[str, Any], *, returns: bool) -> tuple[type, ...]:
+    hint = hints.get("return")
+    iterates = get_origin(hint) is AsyncIterator and len(get_args(hint)) == 1
+    if returns and (iterates or hint in (None, type(None))):
+        raise TypeError(
+            f"{where} returns: its return hint must be SomeEvent | AnotherEvent; or `yield` events"
+        )
+    if not returns and not iterates:
+        raise TypeError(
+            f"{where} yields: its return hint must be AsyncIterator[SomeEvent | AnotherEvent]"
+        )
+    one = hint if returns else get_args(hint)[0]
+    events = get_args(one) if get_origin(one) in (Union, UnionType) else (one,)
+    for event in events:
+        if not (isinstance(event, type) and issubclass(event, Event | Encoded)):
+            raise TypeError(f"{where}: {event!r} is not an Event; derive it from Event")
+    tags = [event.tag for event in events if issubclass(event, Event)]
+    if len(tags) != len(set(tags)):
+        raise TypeError(f"{where}: two of its events have the same tag; give one tag='…'")
+    return tuple(events)
+
+
+def failing_fast(hint: Any) -> Any:
+    """Return a type with lists that report one wrong element, not each of a hundred thousand."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return Annotated[(failing_fast(arguments[0]), *arguments[1:])]
+    if origin in (Union, UnionType):
+        return Union[tuple(map(failing_fast, arguments))]  # noqa: UP007 -- made at run time
+    return Annotated[hint, Field(fail_fast=True)] if origin in (list, set, frozenset) else hint

@@ -1,0 +1,128 @@
+"""Every use of parts of `mcp` and `uvicorn` that those packages do not document.
+
+pyproject.toml pins both packages to the minor versions that were tried. The tests in
+tests/mcp/test_sdk_private.py name the part that is missing when a new version changes one.
+
+The web server imports this module before it has admitted a client. The MCP SDK takes much longer
+to import than uvicorn, so functions that need the SDK import it themselves.
+"""
+
+import math
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Any
+
+import h11
+from uvicorn import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+if TYPE_CHECKING:
+    from mcp.server import Server, ServerRequestContext
+    from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
+    from mcp.server.connection import Connection
+    from mcp.server.streamable_http import StreamableHTTPServerTransport
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+
+def connection_of(ctx: "ServerRequestContext[Any, Any]") -> "Connection":
+    """Return the connection of a request's legacy session.
+
+    The SDK has no public way from a session to its connection.
+    """
+    return ctx.session._connection
+
+
+def http_handler(
+    server: "Server[Any]", max_legacy_sessions: int, max_message_bytes: int
+) -> "StreamableHTTPSessionManager":
+    """Return the SDK's handler of HTTP requests, with room for new legacy sessions.
+
+    The SDK refuses a new legacy session at the limit. This handler ends the longest-idle one
+    instead, because many clients leave without ending theirs.
+    """
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    class Handler(StreamableHTTPSessionManager):
+        def _admit_session(
+            self, requestor: "AuthorizationContext | None"
+        ) -> "StreamableHTTPServerTransport | None":
+            admitted = super()._admit_session(requestor)
+            if admitted is not None:
+                return admitted
+            # A session with a running request or an open stream has no deadline.
+            idle = {
+                session_id: session.idle_scope
+                for session_id, session in self._server_instances.items()
+                if session.idle_scope is not None and session.idle_scope.deadline < math.inf
+            }
+            if not idle:
+                return None
+            longest_idle = min(idle, key=lambda session_id: idle[session_id].deadline)
+            idle[longest_idle].cancel()
+            del self._server_instances[longest_idle]
+            return super()._admit_session(requestor)
+
+    return Handler(
+        server, max_sessions=max_legacy_sessions, max_request_body_size=max_message_bytes
+    )
+
+
+class HttpState(ServerState):
+    """State that all connections of one web server share: `connections` and `tasks`."""
+
+    def set_date(self) -> None:
+        """Set the `Date` header of the next responses, as uvicorn's own server does."""
+        self.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+
+
+class HttpConnection(H11Protocol):
+    """uvicorn's HTTP/1.1 connection, with the state that limits need under plain names."""
+
+    def __init__(self, config: Config, state: HttpState, app_state: dict[str, Any]) -> None:
+        super().__init__(config, state, app_state)
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def close_after_response(self) -> None:
+        """Close the connection when the current request is answered."""
+        self.cycle.keep_alive = False
+
+    async def drain(self) -> None:
+        """Wait until the kernel has taken all bytes that were written."""
+        if self.transport.get_write_buffer_size():
+            self.transport.set_write_buffer_limits(high=0)
+            await self.flow.drain()
+            self.transport.set_write_buffer_limits()
+
+    def on_response_complete(self) -> None:
+        """Call `response_completed` after uvicorn's own work."""
+        super().on_response_complete()
+        self.response_completed()
+
+    def response_completed(self) -> None:
+        """Do what a subclass has to do after each response."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse bytes that are not HTTP; abort if a response was already sent."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+
+
+def http_config(app: Any, max_head_bytes: int, keep_alive_seconds: int) -> Config:
+    """Return uvicorn's configuration for connections that run without uvicorn's server."""
+    config = Config(
+        app,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        h11_max_incomplete_event_size=max_head_bytes,
+        timeout_keep_alive=keep_alive_seconds,
+    )
+    config.load()
+    return config

@@ -1,0 +1,90 @@
+"""Calls that a plugin makes through its host."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from hubd.errors import by_code
+from hubd.plexus.dispatch import Call
+from hubd.wire.caller import Client, Context
+from hubd.wire.item import Data, Done, Error, Guidance, Item, Request
+
+# The reason why a question can't be asked outside of a call.
+NO_CALLER: Final = "there is no caller to ask: this code does not run in a call"
+
+
+class NestedCaller:
+    """The caller of a nested call: passes its events to the plugin that called."""
+
+    def __init__(self, outer: Call | None, method: str) -> None:
+        # The call of the plugin. Questions go to its caller until it ends.
+        self._outer = outer
+        # The path of the nested call.
+        self._method = method
+        self._items: asyncio.Queue[Item] = asyncio.Queue()
+        # Room for one event, so that a slow reader slows the nested method down.
+        self._room = asyncio.Semaphore(1)
+        # Set when the last event is taken, if the nested method uses `after_sent`.
+        self._handed_over: asyncio.Future[bool] | None = None
+
+    @property
+    def context(self) -> Context:
+        return self._outer.caller.context if self._outer else Context()
+
+    @property
+    def client(self) -> Client:
+        return self._outer.caller.client if self._outer else Client()
+
+    @property
+    def unanswerable(self) -> str | None:
+        outer = self._outer
+        return NO_CALLER if outer is None or outer.ended else outer.caller.unanswerable
+
+    def allows(self, namespace: str, method: str) -> bool:
+        # The limits of a connection do not apply to calls of plugins.
+        return True
+
+    async def send(self, item: Item) -> None:
+        if isinstance(item, Data):
+            await self._room.acquire()
+            self._items.put_nowait(item)
+        elif isinstance(item, Request) and self._outer is not None:
+            await self._outer.send(item)
+
+    def post(self, item: Item) -> None:
+        self._items.put_nowait(item)
+
+    def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
+        if self._room.locked():
+            self._handed_over = handed_over
+        else:
+            handed_over.set_result(True)
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """Yield the events of the nested call.
+
+        Raises:
+            HubError: The error that the nested call ended with.
+        """
+        guidance = Guidance(b"", "", "", [])
+        while not isinstance(item := await self._items.get(), Done):
+            if isinstance(item, Data):
+                self._room.release()
+                if self._handed_over is not None and not self._handed_over.done():
+                    self._handed_over.set_result(True)
+                yield from_json(item.content)
+            elif isinstance(item, Guidance):
+                guidance = item
+            elif isinstance(item, Error):
+                error = by_code(
+                    item.code,
+                    item.message,
+                    suggestion=guidance.suggestion,
+                    available=guidance.available,
+                )
+                error.nested_in = self._method
+                # The nested call logged it.
+                error.logged = True
+                raise error

@@ -1,0 +1,163 @@
+"""Prepare a chat for its start: choose the program, resume the conversation, open the record."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from hubd.activation import Host, InvalidParams
+from hubd.offline_agent.project import SESSIONS_DIRECTORY
+from hubd.plugins.claudecode import options as session_options
+from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode.chat import Chat, Launch
+from hubd.plugins.claudecode.chat_request import ChatRequest
+from hubd.plugins.claudecode.program.engine import OFFLINE_MODEL, Engine, Settings, choose
+from hubd.plugins.claudecode.program.private_files import make_private
+from hubd.plugins.claudecode.record.context import Context
+from hubd.plugins.claudecode.record.mirror import Mirror
+from hubd.plugins.claudecode.resume import prepare
+from hubd.plugins.claudecode.sessions import SessionRow
+from hubd.storage import ids
+from hubd.storage.database import Database, Tx
+from hubd.storage.streams import streams
+
+log = logging.getLogger("hubd.claudecode")
+
+
+class PreparedChat(NamedTuple):
+    """A chat that can start."""
+
+    chat: Chat
+    # Takes the chat out of the queue and begins its record; False if it was cancelled.
+    begin: Callable[[Tx], bool]
+
+
+class ChatStart:
+    """Prepares queued chats: holds the directories, the settings and the reader of contexts."""
+
+    def __init__(self, db: Database, host: Host, context: Context, settings: Settings) -> None:
+        self._db = db
+        self._host = host
+        self._context = context
+        self._settings = settings
+
+    @property
+    def private_files(self) -> Path:
+        """The directory of the files that only one chat's program reads."""
+        return self._db.path.parent / "claudecode" / "private"
+
+    @property
+    def offline_sessions(self) -> Path:
+        """The directory of the offline agent's sessions."""
+        return self._db.path.parent / SESSIONS_DIRECTORY
+
+    def check_engine(self, session: SessionRow, model: str | None) -> None:
+        """Refuse a model that would change the program of a session.
+
+        Raises:
+            Conflict: The session runs on the other program.
+        """
+        session_options.check_engine(self._settings, session, model)
+
+    def engine(self, model: str | None, before: str | None, environ: Mapping[str, str]) -> Engine:
+        """Return the program that answers.
+
+        Args:
+            model: The model of the chat, if one was chosen.
+            before: The program of the session so far.
+            environ: The environment of the program.
+
+        Raises:
+            Unavailable: The program is missing.
+        """
+        engine = choose(self._settings, model, before, environ)
+        if engine.name == "offline":
+            argument = f"--session-directory={self.offline_sessions}"
+            engine = replace(engine, program=(*engine.program, argument))
+        return engine
+
+    async def prepare(
+        self,
+        stream: streams.StreamRow,
+        session: SessionRow,
+        request: ChatRequest,
+        env: Mapping[str, str] | None,
+    ) -> PreparedChat:
+        """Prepare a queued chat.
+
+        Args:
+            stream: The stream of the chat.
+            session: The session.
+            request: The request.
+            env: The caller's environment; None after a restart, then the hub's is used.
+
+        Raises:
+            HubError: The chat cannot start.
+        """
+        env_source: Literal["daemon"] | None = None
+        if env is None:
+            env_source = "daemon"
+            log.warning(
+                "a chat that was queued before a restart gets the hub's environment",
+                extra={"stream_id": ids.text(stream.id)},
+            )
+            # Not the environment of the call that happens to start the queue.
+            env = os.environ
+        session_values = request.options or session_options.stored_options(session)
+        options = session_options.chat_options(session_values)
+        # The announced program, even if the choice would be another one now.
+        model = OFFLINE_MODEL if request.engine == "offline" else options.model
+        engine = self.engine(model, request.engine or session.engine, env)
+        if not await asyncio.to_thread(Path(session.working_dir).is_dir):
+            raise InvalidParams(f"the working directory {session.working_dir} does not exist")
+        head = await self._db.transaction(lambda tx: store.place_of(tx, session.head))
+        session_env = env
+        if engine.name == "offline":
+            # The agent answers even if it cannot store its session.
+            with suppress(OSError):
+                make_private(self.offline_sessions)
+            session_env = {"CLAUDE_CONFIG_DIR": str(self.offline_sessions)}
+        digest = session_options.system_prompt_digest(options)
+        before = await prepare(
+            self._context,
+            session,
+            head,
+            engine.name,
+            session_env,
+            ephemeral=request.ephemeral,
+            system_prompt=digest,
+        )
+        index = await self._context.turns(head)
+        options = replace(
+            options,
+            resume=before.session,
+            fork_session=before.fork,
+            resume_session_at=before.fork_at,
+        )
+        mirror = Mirror(
+            session, stream.key, engine.name, ephemeral=request.ephemeral, system_prompt=digest
+        )
+        now = int(time.time())
+
+        def begin(tx: Tx) -> bool:
+            if streams.by_key(tx, stream.key).status != "queued":
+                return False  # cancelled in the meantime
+            store.dequeue(tx, stream.key)
+            mirror.begin(tx, head, request.prompt, index, now, env_source)
+            return True
+
+        launch = Launch(
+            content=[*before.unanswered, {"type": "text", "text": request.prompt}],
+            options=options,
+            working_dir=session.working_dir,
+            env=env,
+            mcp_config=session_values.get("mcp_config"),
+            private=self.private_files,
+            silence_seconds=self._settings.silence_seconds,
+        )
+        return PreparedChat(Chat(self._host, self._db, stream, mirror, engine, launch), begin)

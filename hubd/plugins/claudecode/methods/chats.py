@@ -1,0 +1,119 @@
+"""Start chats."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Unpack
+
+from pydantic_core import to_json
+
+from hubd.activation import Conflict, Encoded, ExecutionError, NotFound, method
+from hubd.conversations import heads
+from hubd.plugins.claudecode import events
+from hubd.plugins.claudecode.chat_events import AnyChatEvent
+from hubd.plugins.claudecode.chat_request import AcceptedChat, ChatRequest
+from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
+from hubd.plugins.claudecode.methods.parameters import ChatOptions, Name, Prompt
+from hubd.plugins.claudecode.options import given_options
+from hubd.plugins.claudecode.record.followers import with_handle
+from hubd.plugins.claudecode.sessions import SESSIONS, Columns, SessionRow
+from hubd.plugins.claudecode.working_directory import working_directory
+from hubd.storage import ids
+from hubd.storage.streams import streams
+
+
+class Chats(ClaudeBase):
+    """Methods that start chats."""
+
+    @method(render="chat", needs_context=True, completes=LIST_NAMES)
+    async def chat(
+        self, name: Name, prompt: Prompt, **options: Unpack[ChatOptions]
+    ) -> AsyncIterator[AnyChatEvent | Encoded]:
+        """Send a prompt and watch the answer. The chat continues if the caller leaves.
+
+        In an existing session, the given options replace the session's from this chat on, and
+        options that are left out stay as they are.
+
+        Args:
+            name: The session; created on its first chat.
+            prompt: The prompt.
+        """
+        stream = (await self._start(name, prompt, options)).stream
+        async with aclosing(self.followers.follow(stream, 0)) as entries:
+            async for durable, event in entries:
+                if durable is None:
+                    yield Encoded(to_json(event))
+                else:
+                    yield Encoded(with_handle(self.path, durable.row))
+        ended = await streams.reread(self.db, stream.key)
+        if ended.started_at is None:
+            # The chat never left the queue, so it has no turn and no event with the reason.
+            raise ExecutionError(f"the chat did not start: {ended.error}")
+
+    @method(needs_context=True, completes=LIST_NAMES)
+    async def chat_async(
+        self, name: Name, prompt: Prompt, **options: Unpack[ChatOptions]
+    ) -> events.Started:
+        """Send a prompt in the background. Read the answer with follow or poll.
+
+        In an existing session, the given options replace the session's from this chat on, and
+        options that are left out stay as they are.
+
+        Args:
+            name: The session; created on its first chat.
+            prompt: The prompt.
+        """
+        accepted = await self._start(name, prompt, options)
+        return events.Started(
+            stream_id=ids.text(accepted.stream.id),
+            session_id=ids.text(accepted.stream.session_id),
+            status=accepted.stream.status,
+            engine=accepted.engine.name,
+        )
+
+    async def _start(self, name: str, prompt: str, options: ChatOptions) -> AcceptedChat:
+        """Start a chat, or queue it. The session is created on its first use."""
+        env = self.queue.environment()
+        given = given_options(options)
+        working_dir = options.get("working_dir")
+        try:
+            session = await SESSIONS.look_up(self.db, name)
+        except NotFound:
+            directory = working_directory(self.host, working_dir)
+            try:
+                columns = Columns(directory, json.dumps(given))
+                session = await self.db.transaction(
+                    lambda tx: SESSIONS.create(tx, name, columns, heads.now())
+                )
+            except Conflict:  # another call was faster
+                session = await SESSIONS.look_up(self.db, name)
+        if working_dir is not None:
+            self._check_directory(session, working_dir)
+        accepted = await self.queue.submit(
+            session,
+            ChatRequest(prompt=prompt, ephemeral=options.get("ephemeral", False)),
+            given,
+            env,
+            if_busy=options.get("if_busy", "queue"),
+        )
+        if accepted.engine.advice:
+            await self.host.advise("engine", accepted.engine.advice)
+        if accepted.changed:
+            await self.host.advise(
+                "options_changed",
+                f"Session '{session.name}' uses new values from this chat on: "
+                f"{', '.join(accepted.changed)}",
+            )
+        return accepted
+
+    def _check_directory(self, session: SessionRow, given: str) -> None:
+        """Refuse another working directory than the session's.
+
+        Raises:
+            Conflict: It is another one.
+        """
+        if working_directory(self.host, given) != session.working_dir:
+            raise Conflict(
+                f"session '{session.name}' works in {session.working_dir}",
+                suggestion="Use another name for a new session, or leave out working_dir",
+            )

@@ -1,0 +1,120 @@
+"""Parameters that several methods of claudecode share: their types and their groups."""
+
+from typing import Annotated, Any, Final, Literal, TypedDict
+
+from pydantic import Field
+
+from hubd.activation import params
+
+Name = params.Name
+NewName = params.NewName
+SessionId = params.IdPrefix
+Prompt = Annotated[str, Field(min_length=1, max_length=4 * 1024 * 1024)]
+Limit = Annotated[int, Field(ge=1, le=1000)]
+Seq = Annotated[int, Field(ge=0)]
+IfBusy = Literal["queue", "refuse"]
+
+# The parameters of `SessionAddress` and of `StreamAddress`: a call gives exactly one of them.
+SESSION: Final = ("name", "session_id")
+STREAM: Final = ("stream_id", "session_id", "name")
+
+
+class SessionAddress(TypedDict, total=False):
+    """A session, by its name or by its id."""
+
+    name: Annotated[Name | None, Field(description="The session's name.")]
+    session_id: Annotated[
+        SessionId | None,
+        Field(description="The session's id, or the first 8 or more digits of it."),
+    ]
+
+
+class NodeAddress(SessionAddress, total=False):
+    """A node in the tree of a session."""
+
+    node_id: Annotated[
+        params.NodeId | None,
+        Field(
+            description="The last node of the conversation: its id, or the last 4 or more digits; "
+            "the session's head by default."
+        ),
+    ]
+
+
+class StreamAddress(TypedDict, total=False):
+    """A stream, by its id or as the newest one of a session.
+
+    Args:
+        stream_id: The stream's id, or the first 8 or more digits of it.
+        session_id: The id of a session, for its newest stream; or the first 8 or more digits
+            of it.
+        name: The name of a session, for its newest stream.
+    """
+
+    stream_id: SessionId | None
+    session_id: SessionId | None
+    name: Name | None
+
+
+class AgentOptions(TypedDict, total=False):
+    """The options of a session: they apply to the program that answers in it."""
+
+    working_dir: Annotated[
+        str | None,
+        Field(
+            description="The agent's directory; the caller's by default. In an existing session, "
+            "another directory than the session's is a conflict."
+        ),
+    ]
+    model: Annotated[
+        str | None,
+        Field(
+            description="The model; `offline` for the offline agent. By default the agent's own. "
+            "In an existing session, a model that would change the agent is a conflict."
+        ),
+    ]
+    system_prompt: Annotated[
+        str | None, Field(description="Text that follows the agent's own system prompt.")
+    ]
+    mcp_config: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="More MCP servers, as `claude` takes them. Values of headers and env are "
+            "secrets: no method returns them."
+        ),
+    ]
+    allowed_tools: Annotated[
+        list[str] | None,
+        Field(description="Tools that need no approval."),
+    ]
+    disallowed_tools: Annotated[
+        list[str] | None,
+        Field(description="Tools that the agent can't use."),
+    ]
+    permission_mode: Annotated[str | None, Field(description="The agent's permission mode.")]
+
+
+class ChatOptions(AgentOptions, total=False):
+    """The options of a chat. Those of `AgentOptions` replace the session's from this chat on."""
+
+    loopback_enabled: Annotated[
+        bool | None,
+        Field(
+            description="Send the agent's approvals to an approver; false for a new session by "
+            "default."
+        ),
+    ]
+    ephemeral: Annotated[
+        bool,
+        Field(
+            default=False,
+            description="Leave the session's head where it is; the turn stays in the tree.",
+        ),
+    ]
+    if_busy: Annotated[
+        IfBusy,
+        Field(
+            default="queue",
+            description="In a busy session, `queue` waits and `refuse` is a conflict.",
+        ),
+    ]

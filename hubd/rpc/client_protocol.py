@@ -1,0 +1,81 @@
+"""The part of a client's connection that is the same for every transport."""
+
+import asyncio
+from collections.abc import Callable
+
+from hubd.rpc.clients import Clients
+from hubd.rpc.connection import Connection
+from hubd.rpc.deadline import Deadline
+from hubd.rpc.inbox import Inbox
+from hubd.rpc.outbox import Outbox
+from hubd.wire.jsonrpc import Malformed
+
+
+class ClientProtocol(asyncio.Protocol):
+    """The messages of one client in both directions. A subclass adds the framing."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        # Set when the transport is connected.
+        self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
+        self._inbox: Inbox | None = None
+        # None before the client is accepted, and after it was refused.
+        self._connection: Connection | None = None
+        self._max_bytes = clients.max_message_bytes
+        self._deadline = Deadline(clients.message_seconds, self._refuse)
+
+    def _attach(
+        self,
+        transport: asyncio.BaseTransport,
+        enframe: Callable[[bytes], bytes],
+        take: Callable[[bytes], None],
+    ) -> None:
+        """Create the queues of a new connection.
+
+        Args:
+            transport: The connection.
+            enframe: Returns a message with its framing.
+            take: Handles one message of the client.
+        """
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._outbox = Outbox(transport, enframe)
+        self._inbox = Inbox(transport, take)
+
+    def pause_writing(self) -> None:
+        assert self._outbox is not None
+        self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        assert self._outbox is not None
+        self._outbox.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        assert self._outbox is not None
+        assert self._inbox is not None
+        self._inbox.clear()
+        self._deadline.stop()
+        self._outbox.close()
+        self._clients.disconnect(self)
+
+    def hang_up(self) -> None:
+        """Send the queued frames, then close."""
+        raise NotImplementedError
+
+    def evict(self, reason: str) -> None:
+        """Close to make room for another client; the client receives the reason."""
+        raise NotImplementedError
+
+    def _refuse(self, error: Malformed) -> None:
+        """Send an error, then close."""
+        raise NotImplementedError
+
+    def _send_last(self, error: Malformed) -> None:
+        """Queue an error as the last frame, and ignore everything else that the client sends."""
+        assert self._outbox is not None
+        assert self._inbox is not None
+        self._connection = None
+        self._inbox.clear()
+        self._deadline.stop()
+        self._outbox.write(error.frame)

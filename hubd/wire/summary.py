@@ -1,0 +1,102 @@
+"""An event, or the data behind a handle, in one line.
+
+A template such as `"{role}: {content}"` is declared once, on the event or the handle type. The
+schema carries an event's template under `x-summary`, so that every client shows the same line.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from string import Formatter
+from typing import Any, Final
+
+from hubd.wire.text import shorten
+
+# The JSON Schema keyword with the template of an event.
+SUMMARY_KEYWORD: Final = "x-summary"
+# The longest summary, in characters.
+SUMMARY_LENGTH: Final = 200
+# Fields that hold the text of an event without a template, in order of preference.
+TEXT_FIELDS: Final = ("message", "text", "line", "content", "output", "prompt", "summary", "render")
+
+
+class BadTemplate(Exception):
+    """A template does not fit the data."""
+
+
+def fill(template: str, fields: Mapping[str, Any], length: int = SUMMARY_LENGTH) -> str:
+    """Return the template with its fields filled in, on one line.
+
+    Values are written as JSON has them; a missing optional value is empty.
+
+    Raises:
+        BadTemplate: A field is missing, or its format does not fit.
+    """
+    values = {name: _wrap(value) for name, value in fields.items()}
+    try:
+        text = _FORMATTER.vformat(template, (), values)
+    except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
+        raise BadTemplate(f"{type(error).__name__}: {error}") from error
+    return shorten(" ".join(text.split()), length)
+
+
+def event_line(
+    event: Mapping[str, Any], template: str | None = None, length: int = SUMMARY_LENGTH
+) -> str:
+    """Return an event in one line: by its template, else its text, else its type."""
+    if template:
+        try:
+            return fill(template, event, length)
+        except BadTemplate:
+            pass  # An older server may send an event without a field of the template.
+    for name in TEXT_FIELDS:
+        text = event.get(name)
+        if isinstance(text, str) and text.strip():
+            return shorten(" ".join(text[: 4 * length].split()), length)
+    return str(event.get("type", ""))
+
+
+@lru_cache(maxsize=1024)
+def field_names(template: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the fields that a template uses, and those of them with the format of a date."""
+    parsed = _FORMATTER.parse(template)
+    named = [(re.split(r"[.\[]", name or "")[0], spec or "") for _, name, spec, _ in parsed]
+    return (
+        frozenset(name for name, _ in named if name),
+        frozenset(name for name, spec in named if re.search("%[A-Za-z]", spec)),
+    )
+
+
+class _Formatter(Formatter):
+    """Write values as JSON has them."""
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        if conversion in ("r", "a"):
+            return _to_json(value)
+        return self.format_field(value, "") if conversion == "s" else value
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        if value is None:
+            return ""
+        if isinstance(value, bool | dict | list):
+            value = _to_json(value)
+        return super().format_field(value, format_spec)
+
+
+_FORMATTER: Final = _Formatter()
+
+
+class _Object(dict[str, Any]):
+    """A JSON object with its members as attributes: `{server.port}`."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _wrap(self[name])
+
+
+def _wrap(value: Any) -> Any:
+    return _Object(value) if isinstance(value, dict) else value
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -1,0 +1,1 @@
+"""One call of a method: its items, questions, chat and exit status."""

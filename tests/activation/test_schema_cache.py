@@ -1,0 +1,83 @@
+"""Cached schemas are the same as schemas that are built."""
+
+import json
+from pathlib import Path
+
+from hubd.activation.schema_cache import SchemaCache, fingerprint
+from hubd.wire.paths import Paths
+from tests.support import Daemon, events_of
+
+
+def opened(file: Path) -> SchemaCache:
+    cache = SchemaCache()
+    cache.open(file)
+    return cache
+
+
+def test_a_cached_schema_is_not_built_again(tmp_path: Path) -> None:
+    file = tmp_path / "cache" / "schemas.json"
+    first = opened(file)
+    assert first.schema("hubd.plugins.x", "X.y", lambda: {"type": "object"}) == {"type": "object"}
+    first.save()
+    assert file.stat().st_mode & 0o777 == 0o600
+    again = opened(file).schema("hubd.plugins.x", "X.y", lambda: {"type": "string"})
+    assert again == {"type": "object"}
+
+
+def test_schemas_of_other_packages_are_built_every_time(tmp_path: Path) -> None:
+    file = tmp_path / "schemas.json"
+    first = opened(file)
+    first.schema("other.plugin", "X.y", lambda: {"type": "object"})
+    first.schema("hubd.plugins.x", "X.y", lambda: {})
+    first.save()
+    again = opened(file).schema("other.plugin", "X.y", lambda: {"type": "string"})
+    assert again == {"type": "string"}
+
+
+def test_a_changed_file_of_hubd_invalidates_the_cache(tmp_path: Path) -> None:
+    file = tmp_path / "schemas.json"
+    first = opened(file)
+    first.schema("hubd.plugins.x", "X.y", lambda: {"type": "object"})
+    first.save()
+    content = json.loads(file.read_bytes())
+    file.write_text(json.dumps({**content, "fingerprint": "of other files"}))
+    assert opened(file).schema("hubd.plugins.x", "X.y", dict) == {}
+
+
+def test_a_cache_that_cannot_be_read_or_written_is_ignored(tmp_path: Path) -> None:
+    file = tmp_path / "schemas.json"
+    for content in (b"", b"{", b"[]", b'{"fingerprint": 3}', b"\xff"):
+        file.write_bytes(content)
+        assert opened(file).schema("hubd.x", "y", lambda: {"type": "object"})
+    blocked = tmp_path / "file" / "schemas.json"
+    (tmp_path / "file").touch()
+    unsaved = opened(blocked)
+    unsaved.schema("hubd.x", "y", dict)
+    unsaved.save()
+    assert not blocked.exists()
+
+
+def test_without_a_file_nothing_is_cached() -> None:
+    cache = SchemaCache()
+    assert cache.schema("hubd.x", "y", lambda: {"type": "object"}) == {"type": "object"}
+    assert cache.schema("hubd.x", "y", dict) == {}
+    cache.save()
+
+
+def test_the_fingerprint_is_the_same_for_the_same_files() -> None:
+    assert fingerprint() == fingerprint()
+
+
+def test_a_daemon_has_the_same_schemas_with_and_without_a_cache(home: Path) -> None:
+    schemas = []
+    # An empty cache, not the one that the daemons of other tests share.
+    file = Path(Paths(str(home)).data) / "schemas.json"
+    home.mkdir(mode=0o700)
+    file.write_text("{}")
+    for _ in range(2):
+        with Daemon(home, fresh=True):
+            schemas.append(
+                [events_of(home, f"{name}.schema") for name in ("plexus", "arbor", "claudecode")]
+            )
+    assert schemas[0] == schemas[1]
+    assert json.loads(file.read_bytes())["schemas"]

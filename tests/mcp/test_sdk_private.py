@@ -1,0 +1,176 @@
+"""The undocumented parts of `mcp` and `uvicorn` that sdk_private.py uses are still there."""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import h11
+import pytest
+from mcp.server import Server
+from mcp.server.connection import Connection
+from mcp.server.session import ServerSession
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from hubd.mcp import sdk_private
+from hubd.mcp.sdk_private import HttpConnection, HttpState, http_config, http_handler
+
+MCP = Path(sdk_private.__file__).parent
+
+
+def require(package: str, owner: type, parts: Iterable[str], user: str) -> None:
+    """Fail with a sentence that names the missing parts and the code that uses them."""
+    source = inspect.getsource(owner)
+    missing = [part for part in parts if not re.search(rf"\b{part}\b", source)]
+    assert not missing, (
+        f"{package} {version(package)} has no {owner.__name__}.{', '.join(missing)}. "
+        f"Adapt `{user}` in hubd/mcp/sdk_private.py, then the pin in pyproject.toml."
+    )
+
+
+async def answer_ok(scope: Any, receive: Any, send: Any) -> None:
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+class WrittenTransport(asyncio.Transport):
+    """A transport that keeps the written bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.closed = False
+        self.aborted = False
+
+    def write(self, data: Any) -> None:
+        self.written += bytes(data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = self.closed = True
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def resume_reading(self) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+
+class Counted(HttpConnection):
+    """A connection that counts its responses."""
+
+    responses = 0
+
+    def response_completed(self) -> None:
+        self.responses += 1
+
+
+async def opened(app: Any = answer_ok) -> tuple[Counted, WrittenTransport]:
+    connection = Counted(http_config(app, 65536, 60), HttpState(), {})
+    transport = WrittenTransport()
+    connection.connection_made(transport)
+    return connection, transport
+
+
+def test_a_session_of_the_sdk_has_its_connection() -> None:
+    require("mcp", ServerSession, ["_connection"], "connection_of")
+    require("mcp", Connection, ["exit_stack"], "connection_of")
+
+
+def test_the_http_handler_of_the_sdk_has_the_parts_that_make_room() -> None:
+    parts = ["_admit_session", "_server_instances", "max_sessions"]
+    require("mcp", StreamableHTTPSessionManager, parts, "http_handler")
+    require("mcp", StreamableHTTPServerTransport, ["idle_scope"], "http_handler")
+
+
+async def test_the_http_handler_ends_the_longest_idle_legacy_session_at_its_limit() -> None:
+    handler = cast(Any, http_handler(Server("test"), 2, 1000))
+    async with handler.run():
+        first, second = handler._admit_session(None), handler._admit_session(None)
+        # The SDK sets the scope when the session connects.
+        first.idle_scope = anyio.CancelScope(deadline=2.0)
+        second.idle_scope = anyio.CancelScope(deadline=1.0)
+        third = handler._admit_session(None)
+        assert list(handler._server_instances.values()) == [first, third], (
+            "the SDK admits legacy sessions in another way: adapt `http_handler`"
+        )
+        first.idle_scope = anyio.CancelScope()
+        assert handler._admit_session(None) is None
+
+
+def test_uvicorns_connection_has_the_parts_that_limits_need() -> None:
+    parts = ["cycle", "flow", "conn", "transport", "connections", "tasks", "server_state", "loop"]
+    overridden = ["on_response_complete", "send_400_response", "connection_made"]
+    require("uvicorn", H11Protocol, [*parts, *overridden], "HttpConnection")
+    require("uvicorn", RequestResponseCycle, ["response_complete", "keep_alive"], "HttpConnection")
+    assert {"IDLE", "SEND_RESPONSE"} <= set(dir(h11)), "h11 has other states: adapt HttpConnection"
+
+
+async def test_a_connection_reports_its_request_and_its_response() -> None:
+    connection, transport = await opened()
+    assert not connection.is_answering
+    connection.server_state.default_headers = []
+    cast(HttpState, connection.server_state).set_date()
+    connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert connection.is_answering, "uvicorn no longer keeps the current request in `cycle`"
+    await asyncio.gather(*connection.tasks)
+    assert not connection.is_answering, "uvicorn no longer sets `cycle.response_complete`"
+    assert connection.responses == 1, "uvicorn no longer calls `on_response_complete`"
+    assert b"\r\ndate: " in transport.written.lower(), "uvicorn ignores `default_headers`"
+    connection.connection_lost(None)
+
+
+async def test_a_connection_closes_after_the_current_response() -> None:
+    connection, transport = await opened()
+    connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    connection.close_after_response()
+    await asyncio.gather(*connection.tasks)
+    assert transport.closed, "uvicorn ignores `cycle.keep_alive`"
+    connection.connection_lost(None)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_answered"), [(b"", True), (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", False)]
+)
+async def test_bytes_that_are_not_http_are_refused_only_before_a_response(
+    before: bytes, is_answered: bool
+) -> None:
+    connection, transport = await opened()
+    if before:
+        connection.data_received(before.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        await asyncio.gather(*connection.tasks)
+        transport.written = b""
+        connection.send_400_response("Invalid HTTP request received.")
+    else:
+        connection.data_received(b"\0\r\n\r\n")
+    assert transport.written.startswith(b"HTTP/1.1 400 ") is is_answered
+    assert transport.aborted is not is_answered
+    connection.connection_lost(None)
+
+
+def test_no_other_module_uses_undocumented_parts() -> None:
+    reaches = []
+    for path in MCP.rglob("*.py"):
+        text = path.read_text()
+        if path.name == "sdk_private.py":
+            continue
+        found = re.findall(r"^(?:from|import) (?:h11|uvicorn\.\S+).*$", text, re.MULTILINE)
+        found += re.findall(r"^from mcp\S* import .*\b_\w+.*$", text, re.MULTILINE)
+        found += re.findall(r"\b(?:ctx|session|server|connection)\._\w+", text)
+        reaches += [f"{path.relative_to(MCP)}: {line}" for line in found]
+    assert not reaches, "move these into hubd/mcp/sdk_private.py"

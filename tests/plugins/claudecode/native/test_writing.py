@@ -1,0 +1,150 @@
+"""Session files as they are written, and read again."""
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+
+from hubd.errors import Conflict, InvalidParams
+from hubd.plugins.claudecode.native import (
+    NativeMessage,
+    conversation,
+    leaves,
+    read_history,
+    write_session,
+)
+from tests.plugins.claudecode.native.native_content import (
+    IMAGE,
+    RECORDED,
+    SESSION,
+    THOUGHT,
+    assistant,
+    call,
+    conversations,
+    result,
+    text,
+    user,
+)
+from tests.support import file_size_limit
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=timezone(timedelta(hours=2)))
+
+
+def write(path: Path, messages: Sequence[NativeMessage], **more: Any) -> str:
+    known: dict[str, Any] = {"session_id": SESSION, "cwd": Path("/work"), "version": "2.1.325"}
+    return write_session(path, messages=messages, **known, now=NOW, **more)
+
+
+@given(conversations())
+def test_a_written_conversation_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, messages: list[NativeMessage]
+) -> None:
+    path = tmp_path_factory.mktemp("written") / f"{SESSION}.jsonl"
+    last = write(path, messages)
+    history = read_history(path)
+    told = conversation(history)
+    assert told.messages == messages
+    assert (told.leaf, told.notes, history.corrupt) == (last, [], 0)
+    assert [leaf.uuid for leaf in leaves(history)] == [last]
+
+
+@pytest.mark.parametrize("name", ["parallel", "interleaved", "failed", "compacted"])
+def test_a_recorded_conversation_is_the_same_after_writing(tmp_path: Path, name: str) -> None:
+    messages = conversation(read_history(RECORDED / f"{name}.jsonl")).messages
+    write(tmp_path / "s.jsonl", messages)
+    assert conversation(read_history(tmp_path / "s.jsonl")).messages == messages
+
+
+def test_missing_ids_and_times_are_generated(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    blocks = [THOUGHT, text("hi"), call("1")]
+    last = write(path, [user(text("a"), IMAGE), assistant(*blocks), user(result("1"), result("2"))])
+    asked, said, results = conversation(read_history(path)).messages
+    assert (asked.content, said.content) == ([text("a"), IMAGE], blocks)
+    # As in Claude's files: one entry for each block, and one for the user's message.
+    assert [len(message.uuids) for message in (asked, said, results)] == [1, 3, 1]
+    assert results.uuids == (last,)
+    for message in (asked, said, results):
+        assert message.timestamp == "2026-01-02T01:04:05.678Z"
+        assert all(str(UUID(uuid)) == uuid for uuid in message.uuids)
+    assert said.message_id is not None
+
+
+def test_entries_have_the_fields_of_claudes_entries(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    write(path, [user(text("a")), assistant(text("b"), text("c"))])
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    recorded = [json.loads(line) for line in (RECORDED / "parallel.jsonl").read_text().splitlines()]
+    for line in lines:
+        [*alike] = [each for each in recorded if each["type"] == line["type"]]
+        assert set(line) <= set().union(*alike)
+        assert set(line["message"]) <= set().union(*(each["message"] for each in alike))
+        updates = (line["sessionId"], line["cwd"], line["version"], line["isSidechain"])
+        assert updates == (SESSION, "/work", "2.1.325", False)
+    assert [line["parentUuid"] for line in lines] == [None, lines[0]["uuid"], lines[1]["uuid"]]
+    assert lines[1]["message"]["id"] == lines[2]["message"]["id"]
+
+
+def test_the_file_and_its_directory_are_private(tmp_path: Path) -> None:
+    path = tmp_path / "projects" / "-work" / "s.jsonl"
+    before = os.umask(0)
+    try:
+        write(path, [user(text("a"))])
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert [each.name for each in path.parent.iterdir()] == ["s.jsonl"]
+
+
+def test_an_existing_file_is_replaced_only_with_overwrite(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text("mine")
+    with pytest.raises(Conflict, match=f"exists already: {path}"):
+        write(path, [user(text("a"))])
+    assert path.read_text() == "mine"
+    write(path, [user(text("a"))], overwrite=True)
+    assert conversation(read_history(path)).messages[0].content == [text("a")]
+    assert [each.name for each in tmp_path.iterdir()] == ["s.jsonl"]
+
+
+def test_a_full_disk_keeps_the_existing_file(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text("mine")
+    with file_size_limit(4096), pytest.raises(OSError, match="File too large"):
+        write(path, [user(text("x" * 10_000))], overwrite=True)
+    assert path.read_text() == "mine"
+    assert [each.name for each in tmp_path.iterdir()] == ["s.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "error"),
+    [
+        ([], "a session needs at least one message"),
+        ([user(uuids=("a",)), user(uuids=("a",))], "cannot have the same id"),
+        ([user({"type": "text", "text": float("nan")})], "cannot be written as JSON"),
+        ([user({"type": "text", "text": b"bytes"})], "cannot be written as JSON"),
+    ],
+)
+def test_invalid_messages_are_refused(
+    tmp_path: Path, messages: list[NativeMessage], error: str
+) -> None:
+    with pytest.raises(InvalidParams, match=error):
+        write(tmp_path / "s.jsonl", messages)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_times_are_written_in_utc(tmp_path: Path) -> None:
+    stamps = []
+    for name, now in [("a", NOW), ("b", NOW.astimezone(UTC))]:
+        path = tmp_path / name
+        known: dict[str, Any] = {"session_id": SESSION, "cwd": Path("/"), "version": "1"}
+        write_session(path, messages=[user(text("x"))], now=now, **known)
+        stamps.append(conversation(read_history(path)).messages[0].timestamp)
+    assert stamps[0] == stamps[1]

@@ -1,0 +1,101 @@
+"""The stores of cone and mustache, and heads, keep no state outside of their transactions."""
+
+import sqlite3
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+import hubd.conversations
+from hubd.conversations.heads import NewHead
+from hubd.mustache.template import Template
+from hubd.plugins.cone import store as cone
+from hubd.plugins.cone.tables import MIGRATIONS as CONE_MIGRATIONS
+from hubd.plugins.mustache import store as mustache
+from hubd.storage import ids
+from hubd.storage.arbor import tree
+from hubd.storage.arbor.tree import Place
+from hubd.storage.database import Tx
+from tests.storage.rerun import NOW, assert_keeps_no_state, database, transaction_functions
+
+COLUMNS = cone.Columns("model", None)
+
+
+class World(NamedTuple):
+    """The rows with which each function runs."""
+
+    cone: cone.ConeRow
+    node: Place
+
+
+def register(tx: Tx, name: str) -> object:
+    text = "Hello {{name}}"
+    return mustache.register(tx, name, text, "", Template.parse(text), replace=True, now=NOW)
+
+
+def add_message(tx: Tx, world: World) -> bytes:
+    return cone.add_message(tx, world.cone.tree, role="user", name="ann", content="hi", now=NOW)
+
+
+CASES: dict[str, Callable[[Tx, World], object]] = {
+    "plugins.mustache.store.register": lambda tx, _: [
+        register(tx, "new"),
+        register(tx, "greeting"),
+    ],
+    "plugins.mustache.store.delete": lambda tx, _: mustache.delete(tx, "greeting"),
+    "plugins.cone.store.set_system_message": lambda tx, w: cone.set_system_message(
+        tx, w.cone.key, b"m" * 16
+    ),
+    "plugins.cone.store.add_message": add_message,
+    "plugins.cone.store.ConeTable.find": lambda tx, w: cone.TABLE.find(tx, w.cone.name),
+    "plugins.cone.store.ConeTable.is_taken": lambda tx, w: cone.TABLE.is_taken(tx, w.cone.name),
+    "plugins.cone.store.ConeTable.insert": lambda tx, w: cone.TABLE.insert(
+        tx, NewHead(b"c" * 16, "new", w.node, NOW), COLUMNS
+    ),
+    "plugins.cone.store.ConeTable.set_head": lambda tx, w: cone.TABLE.set_head(
+        tx, w.cone.key, w.node.key, NOW
+    ),
+    "plugins.cone.store.ConeTable.delete": lambda tx, w: cone.TABLE.delete(tx, w.cone.key),
+    "plugins.cone.store.ConeTable.is_busy": lambda tx, w: cone.TABLE.is_busy(tx, w.cone),
+    "conversations.heads.Heads.find": lambda tx, w: cone.HEADS.find(tx, w.cone.name),
+    "conversations.heads.Heads.reread": lambda tx, w: cone.HEADS.reread(tx, w.cone),
+    "conversations.heads.Heads.create": lambda tx, _: cone.HEADS.create(tx, "new", COLUMNS, NOW),
+    "conversations.heads.Heads.fork": lambda tx, w: cone.HEADS.fork(
+        tx, w.cone, "fork", COLUMNS, NOW
+    ),
+    "conversations.heads.Heads.move": lambda tx, w: cone.HEADS.move(
+        tx, w.cone, ids.text(w.node.id), NOW
+    ),
+    "conversations.heads.Heads.delete": lambda tx, w: cone.HEADS.delete(tx, w.cone, NOW),
+    "conversations.heads.Heads.check_idle": lambda tx, w: cone.HEADS.check_idle(tx, w.cone),
+}
+
+
+@pytest.fixture(scope="module")
+def base() -> sqlite3.Connection:
+    return database(*CONE_MIGRATIONS, *mustache.MIGRATIONS)
+
+
+@pytest.fixture(scope="module")
+def world(base: sqlite3.Connection) -> World:
+    tx = Tx(base)
+    register(tx, "greeting")
+    row = cone.HEADS.create(tx, "assistant", COLUMNS, NOW)
+    root = tree.place(tx, tree.find(tx, ids.text(row.tree_id)), None)
+    return World(row, tree.append(tx, root, tree.text("a message"), NOW))
+
+
+def test_every_function_of_these_stores_is_listed() -> None:
+    modules = [hubd.conversations, cone, mustache]
+    assert transaction_functions(modules) == {f"hubd.{name}" for name in CASES}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_second_run_after_a_rollback_is_like_the_first(
+    name: str,
+    base: sqlite3.Connection,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert_keeps_no_state(base, lambda tx: CASES[name](tx, world), monkeypatch, caplog)

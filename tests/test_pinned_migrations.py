@@ -1,0 +1,28 @@
+"""The text of released migrations never changes; databases in use have recorded its hash."""
+
+import hashlib
+from collections.abc import Sequence
+
+import pytest
+
+from hubd.plugins.claudecode.tables import MIGRATIONS as CLAUDECODE
+from hubd.plugins.cone.tables import MIGRATIONS as CONE
+from hubd.plugins.mustache.store import MIGRATIONS as MUSTACHE
+from hubd.storage.tables import HUB_MIGRATIONS
+
+# The first 16 digits of the SHA-256 of each migration. A new migration adds a line.
+PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
+    "hub": (
+        HUB_MIGRATIONS,
+        ["6a1c2cb057587380", "79e78f2d1c2af5af", "84c9194466911d30", "2eae84a735e14ec0"],
+    ),
+    "claudecode": (CLAUDECODE, ["481d99fdb7997e55", "bdb50190797178c4"]),
+    "cone": (CONE, ["455f0f7737d8c7c8"]),
+    "mustache": (MUSTACHE, ["ebd8659e2209057c"]),
+}
+
+
+@pytest.mark.parametrize("owner", PINNED)
+def test_released_migrations_are_byte_identical(owner: str) -> None:
+    steps, hashes = PINNED[owner]
+    assert [hashlib.sha256(step.encode()).hexdigest()[:16] for step in steps] == hashes
