@@ -115,8 +115,12 @@ class ChildProcess(Protocol):
     async def wait(self) -> int:
         """Wait for the end of the process and return its exit status."""
 
-    async def end(self) -> None:
-        """End the process and all its descendants: SIGTERM first, then SIGKILL."""
+    async def end(self, *, eof: bool = True) -> None:
+        """End the process and all its descendants: SIGTERM first, then SIGKILL.
+
+        Args:
+            eof: Close the standard input before, and give the process time to end by itself.
+        """
 
 
 class Host(Protocol):

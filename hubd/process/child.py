@@ -210,17 +210,17 @@ class ChildProcess:
         assert status is not None
         return status
 
-    async def end(self) -> None:
+    async def end(self, *, eof: bool = True) -> None:
         """End the child and all its descendants: SIGTERM first, then SIGKILL.
 
-        Its last lines can still be read. A cancellation takes effect when the child has ended;
+        With `eof`, the child first sees the end of its input. Its last lines can still be read. A cancellation takes effect when the child has ended;
         every wait inside is bounded. A second call waits for the first.
         """
         cancelled: asyncio.CancelledError | None = None
         while self._ending is None or self._ending.cancelled() or not self._ending.done():
             # An event loop that shuts down cancels every task, this one too; then it starts again.
             if self._ending is None or self._ending.cancelled():
-                self._ending = asyncio.create_task(self._end(), name=f"end of {self}")
+                self._ending = asyncio.create_task(self._end(eof=eof), name=f"end of {self}")
             try:
                 await asyncio.wait([self._ending])
             except asyncio.CancelledError as error:
@@ -229,9 +229,10 @@ class ChildProcess:
             raise cancelled
         self._ending.result()
 
-    async def _end(self) -> None:
-        self.close_input()
-        if not await self._exits_within(self._eof_seconds):
+    async def _end(self, *, eof: bool) -> None:
+        if eof:
+            self.close_input()
+        if not eof or not await self._exits_within(self._eof_seconds):
             # Once the child has ended, its orphans can't be told from other processes.
             self._descendants = await asyncio.to_thread(find_tree, self._identity, self.mark)
             send_signal(self._identity, signal.SIGTERM)

@@ -3,15 +3,19 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from hubd.activation import ChildProcess, Host
-from hubd.errors import HubError, reason_of
+from hubd.activation import Actor, ChildProcess, Host
+from hubd.errors import HubError, Timeout, reason_of
 from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode.approvals.questions import Questions
+from hubd.plugins.claudecode.approvals.resumption import Resumption
+from hubd.plugins.claudecode.native import pending_call
 from hubd.plugins.claudecode.program import process
 from hubd.plugins.claudecode.program.argv import ChatOptions, command_line
 from hubd.plugins.claudecode.program.engine import Engine
@@ -19,7 +23,7 @@ from hubd.plugins.claudecode.program.exit_reason import explain, explain_result
 from hubd.plugins.claudecode.program.private_files import in_files
 from hubd.plugins.claudecode.protocol.accumulator import Accumulator
 from hubd.plugins.claudecode.protocol.messages import read_line
-from hubd.plugins.claudecode.protocol.updates import TurnResult, Update
+from hubd.plugins.claudecode.protocol.updates import ToolResult, TurnResult, Update
 from hubd.plugins.claudecode.record.live import Live
 from hubd.plugins.claudecode.record.mirror import Mirror
 from hubd.plugins.claudecode.record.recording import DISK_FAILURES, Recording
@@ -47,10 +51,19 @@ class Launch:
     private: Path | None = None
     # Seconds without output after which the program is ended; None waits for ever.
     silence_seconds: float | None = None
+    # The actor that the program's processes act as.
+    acts_as: Actor | None = None
+    # The program's own session file, by the id of its session.
+    session_file: Callable[[str], Path] | None = None
+    # Set if the chat continues after its program ended while a call waited for an approval.
+    resumption: Resumption | None = None
 
 
 class Chat:
-    """A chat from its start to its end. One task runs `run`."""
+    """A chat from its start to its end, or until it is parked. One task runs `run`.
+
+    A parked chat has no process. Its approvals are pending, and another `Chat` continues it.
+    """
 
     def __init__(
         self,
@@ -60,8 +73,10 @@ class Chat:
         mirror: Mirror,
         engine: Engine,
         launch: Launch,
+        on_questions: Callable[[], None] = lambda: None,
     ) -> None:
         self._host = host
+        self._db = db
         self._stream = stream
         self._extra = {"stream_id": ids.text(stream.id)}
         self.recording = Recording(db, stream.key, mirror, self._extra)
@@ -69,6 +84,20 @@ class Chat:
         self._engine = engine
         self._launch = launch
         self._child: ChildProcess | None = None
+        self.questions = Questions(
+            host,
+            db,
+            stream.key,
+            launch.acts_as or Actor("hub"),
+            self._secure_native_file,
+            on_questions,
+        )
+        # The native session whose file was stored and synced.
+        self._secured: str | None = None
+        # Set when the program is ended because its calls wait for approvals.
+        self.is_parked = False
+        # True if the chat is not complete: it waits for approvals without a process.
+        self.is_left_open = False
         # The status of a chat that is cancelled or interrupted; set before it ends.
         self._ending: streams.Status | None = None
         # Set when the end of the chat is on disk.
@@ -96,10 +125,15 @@ class Chat:
                 error = await self._talk()
                 flusher.cancel()
         except asyncio.CancelledError:
-            self._ending = self._ending or "interrupted"
+            if not self.is_parked:
+                self._ending = self._ending or "interrupted"
             self.recording.stop()
         except BaseExceptionGroup as group:
             error = self._explain(group)
+        await self.questions.close()
+        if self.is_parked and self._ending is None and self.recording.mirror.result is None:
+            await self._leave_open()
+            return
         # Unfinished blocks stay in the record, and are marked as cut off.
         ending = asyncio.create_task(self._end(error, self._accumulator.end(None)))
         while not ending.done():
@@ -131,6 +165,43 @@ class Chat:
             await child.end()
             await self._ended_or_stuck()
 
+    async def park(self) -> None:
+        """End the program while its calls wait for approvals; do nothing if it does not wait.
+
+        The program gets SIGTERM before the end of its input, which it would take for a denial.
+        """
+        if self.questions.can_park and self._child is not None and self._ending is None:
+            self.is_parked = True
+            self.questions.abandon()
+            await self._child.end(eof=False)
+
+    async def _leave_open(self) -> None:
+        """Record that the program has ended, and that the chat waits without it."""
+        updates = self._accumulator.end(0)
+        try:
+            await self.recording.take(updates)
+            await self.recording.until_written(lambda tx: store.forget_run(tx, self._stream.key))
+        except DISK_FAILURES as failure:
+            log.error("a parked chat was not recorded in full: %s", failure, extra=self._extra)
+        log.info("chat parked: it waits for an approval without a process", extra=self._extra)
+        self.is_left_open = True
+        self.ended.set()
+
+    async def _secure_native_file(self) -> None:
+        """Store the path of the program's session file, and let the disk take the file.
+
+        A call that waits is continued from this file, even if the machine loses power now.
+        """
+        native_id, find = self.recording.mirror.native_id, self._launch.session_file
+        if native_id is None or find is None:
+            return
+        file = await asyncio.to_thread(find, native_id)
+        await asyncio.to_thread(pending_call.sync, file)
+        if self._secured != native_id:
+            key = self._stream.key
+            await self._db.transaction(lambda tx: store.set_native_file(tx, key, str(file)))
+            self._secured = native_id
+
     async def _ended_or_stuck(self) -> None:
         """Wait until the end of the chat is on disk, or the disk refuses it."""
         events = (self.ended, self.recording.stuck)
@@ -146,11 +217,22 @@ class Chat:
         if self._ending is not None:
             return None
         launch = self._launch
+        resumption = launch.resumption
+        while resumption is not None and await resumption.prepare():
+            # Several calls of one message: each but the last is carried out by itself.
+            with in_files(
+                launch.options, launch.mcp_config, launch.private, pending_call.STAGE_SETTINGS
+            ) as options:
+                problem = await self._talk_to(options, is_stage=True)
+            if problem is not None or self.is_parked or self._ending is not None:
+                return problem
         with in_files(launch.options, launch.mcp_config, launch.private) as options:
-            return await self._talk_to(command_line(self._engine.program, options))
+            return await self._talk_to(options)
 
-    async def _talk_to(self, command: list[str]) -> str | None:
+    async def _talk_to(self, options: ChatOptions, *, is_stage: bool = False) -> str | None:
+        """Run the program once. In a stage, only the results of tools are recorded."""
         launch = self._launch
+        command = command_line(self._engine.program, options)
         async with self._host.process(
             command,
             cwd=launch.working_dir,
@@ -161,6 +243,7 @@ class Chat:
             max_line_bytes=process.MAX_LINE_BYTES,
             silence_seconds=launch.silence_seconds,
             eof_seconds=process.EOF_SECONDS,
+            acts_as=launch.acts_as,
         ) as child:
             self._child = child
             pid, started = child.identity
@@ -169,18 +252,58 @@ class Chat:
             )
             if self._ending is not None:
                 return None
-            await process.send_user(child, launch.content)
-            async for line in child.lines():
-                updates = self._accumulator.feed(read_line(line))
-                await self.recording.take(updates)
-                if any(isinstance(update, TurnResult) for update in updates):
-                    child.close_input()
+            if launch.content:
+                await process.send_user(child, launch.content)
+            try:
+                has_result = await self._record(child, is_stage=is_stage)
+            except asyncio.CancelledError:
+                # The hub stops. The program must not take the end of its input for a denial.
+                if self.questions.can_park and self._ending is None:
+                    await self.park()
+                raise
             status = await child.wait()
+            if self.is_parked:
+                return None
             await self.recording.take(self._accumulator.end(status))
+            if is_stage:
+                return None if has_result else explain(status, child.stderr_tail)
             result = self.recording.mirror.result
             if result is None:
                 return explain(status, child.stderr_tail)
             return explain_result(result) if result.is_error else None
+
+    async def _record(self, child: ChildProcess, *, is_stage: bool) -> bool:
+        """Record the lines of the program; return whether it printed a result."""
+        has_result = False
+        async with aclosing(self._lines(child)) as lines:
+            async for line in lines:
+                message = read_line(line)
+                if self.questions.take(child, message):
+                    continue
+                updates = self._accumulator.feed(message)
+                is_result = any(isinstance(update, TurnResult) for update in updates)
+                if is_stage:
+                    updates = [update for update in updates if isinstance(update, ToolResult)]
+                await self.recording.take(updates)
+                if is_result:
+                    has_result = True
+                    child.close_input()
+        return has_result
+
+    async def _lines(self, child: ChildProcess) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of the program. Time that it waits for approvals is not silence."""
+        while True:
+            try:
+                async with aclosing(child.lines()) as lines:
+                    async for line in lines:
+                        yield line
+                return
+            except Timeout:
+                answered = time.monotonic() - self.questions.last_answer
+                if not self.questions.is_waiting and answered >= (
+                    self._launch.silence_seconds or 0
+                ):
+                    raise
 
     async def _end(self, error: str | None, rest: list[Update]) -> None:
         """Write the end of the chat; retry until the disk takes it."""

@@ -111,6 +111,30 @@ class ToolResult(Durable, summary="result: {output}"):
     parent_tool_use_id: str | None = None
 
 
+class AwaitingApproval(Durable, summary="{tool_name} waits for an approval: {input}"):
+    """A tool call waits for an approval. `agent_id` is the subagent that makes the call."""
+
+    approval_id: str
+    tool_name: str
+    tool_use_id: str
+    input: Any
+    session_id: str
+    stream_id: str
+    approval: str
+    agent_id: str | None = None
+
+
+class ApprovalResolved(Durable, summary="{status} by {by}"):
+    """An approval has ended. `by` is the actor or the rule; `updated_input` was run instead."""
+
+    approval_id: str
+    approved: bool
+    status: str
+    by: str
+    message: str | None = None
+    updated_input: Any = None
+
+
 class AssistantMessage(Durable):
     """A message of the agent is complete."""
 
@@ -145,6 +169,15 @@ class Error(Durable, summary="error: {message}"):
     message: str
     code: str | None = None
     result: dict[str, Any] | None = Field(None, description=RESULT)
+
+
+class Pending(ChatEvent, summary="stream {stream_id} waits for an approval"):
+    """The approvals that a chat waits for. Sent live; the last event if the call returns early."""
+
+    stream_id: str
+    session_id: str
+    status: str
+    pending_approvals: list[dict[str, Any]]
 
 
 class LiveBlock(ChatEvent):
@@ -216,11 +249,14 @@ AnyChatEvent = (
     | Thinking
     | Content
     | ToolUse
+    | AwaitingApproval
+    | ApprovalResolved
     | ToolResult
     | AssistantMessage
     | Complete
     | Passthrough
     | Error
+    | Pending
     | ContentStart
     | ContentDelta
     | ContentEnd

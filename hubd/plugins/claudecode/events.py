@@ -8,6 +8,7 @@ from hubd.activation import Event
 from hubd.activation.handle import UnreadHandle
 from hubd.activation.params import Position
 from hubd.plugins.claudecode.handles import (
+    ApprovalRef,
     ContentRef,
     EventRef,
     MessageRef,
@@ -34,6 +35,7 @@ class SessionInfo(BaseModel, defer_build=True):
     engine: str | None
     claude_session_id: str | None
     loopback_enabled: bool
+    approver: str
     status: StatusName | None = Field(description="The status of its newest chat")
     created_at: int
     updated_at: int
@@ -110,6 +112,15 @@ class Cancelled(Event, summary="{status}: stream {stream_id}"):
     written: bool = Field(
         description="Whether the end is on disk; if not, the hub retries until it is"
     )
+
+
+class ResolvedApproval(Event, tag="approval"):
+    """An approval: the question whether a tool may run, and its answer."""
+
+    handle: ApprovalRef
+    approval: dict[str, Any]
+    tool_name: str
+    status: str
 
 
 class EventRecord(BaseModel, defer_build=True):

@@ -23,6 +23,10 @@ STORED: Final = (
     "allowed_tools",
     "disallowed_tools",
     "permission_mode",
+    "approver",
+    "escalate_secs",
+    "deadline_secs",
+    "grants",
 )
 
 # The text that replaces a secret.
@@ -48,7 +52,13 @@ def chat_options(options: Options) -> ChatOptions:
         allowed_tools=tuple(options.get("allowed_tools") or ()),
         disallowed_tools=tuple(options.get("disallowed_tools") or ()),
         permission_mode=options.get("permission_mode"),
+        permission_prompt_tool="stdio" if asks_for_approval(options) else None,
     )
+
+
+def asks_for_approval(options: Options) -> bool:
+    """Return whether the agent's questions go to an approver; by default they do."""
+    return bool(options.get("loopback_enabled", True))
 
 
 def system_prompt_digest(options: ChatOptions) -> str | None:

@@ -16,15 +16,17 @@ from hubd.activation import (
     HubError,
     Unavailable,
 )
+from hubd.errors import reason_of
 from hubd.plugins.claudecode import options as session_options
 from hubd.plugins.claudecode import sessions, store
 from hubd.plugins.claudecode.chat import Chat
 from hubd.plugins.claudecode.chat_request import AcceptedChat, ChatRequest
-from hubd.plugins.claudecode.chat_start import ChatStart
+from hubd.plugins.claudecode.chat_start import ChatStart, PreparedChat
+from hubd.plugins.claudecode.parked_chats import ParkedChats
 from hubd.plugins.claudecode.program.engine import Engine, Settings
 from hubd.plugins.claudecode.program.private_files import remove_left_over
 from hubd.plugins.claudecode.record.context import Context
-from hubd.plugins.claudecode.record.interruption import interrupt_all
+from hubd.plugins.claudecode.record.interruption import end_without_process, sort_left_open
 from hubd.plugins.claudecode.record.live import Live
 from hubd.plugins.claudecode.record.recording import DISK_FAILURES, RETRY_SECONDS
 from hubd.plugins.claudecode.sessions import SESSIONS, SessionRow
@@ -53,9 +55,13 @@ class Queue:
         self._busy: dict[bytes, int] = {}
         # The environments of waiting chats, by the ids of their streams. They are not stored.
         self._environments: dict[bytes, Mapping[str, str]] = {}
+        # The chats that wait for approvals without a process. Their sessions are busy.
+        self._parked = ParkedChats(db, self._continue)
         self._tasks: set[asyncio.Task[Any]] = set()
         # Set when all processes of an earlier hub have ended; no chat starts before that.
         self._reaped = asyncio.Event()
+        # The timers of chats that wait for approvals, by stream.
+        self._park_timers: dict[int, asyncio.TimerHandle] = {}
         # True while the queue waits for a disk that refuses writes.
         self._retrying = False
         self._closing = False
@@ -67,15 +73,21 @@ class Queue:
         """
         await asyncio.to_thread(remove_left_over, self._chat_start.private_files)
         now = int(time.time())
-        interrupted = await self._db.transaction(lambda tx: interrupt_all(tx, now))
-        for stream in interrupted:
+        left_open = await self._db.transaction(lambda tx: sort_left_open(tx, now))
+        for stream in left_open.interrupted:
             log.warning("chat interrupted", extra={"stream_id": ids.text(stream.id)})
+        for stream in left_open.waiting:
+            self._busy[stream.session_id] = stream.key
+            self._parked.add(stream)
+            log.info("chat waits for an approval", extra={"stream_id": ids.text(stream.id)})
         self._spawn(self._start_after(await store.runs(self._db)))
+        self._spawn(self._parked.watch())
 
     async def _start_after(self, runs: list[tuple[int, bytes, int, str]]) -> None:
         """End the processes of an earlier hub, then start queued chats."""
         await asyncio.gather(*(self._reap(*run) for run in runs))
         self._reaped.set()
+        self._parked.wake()
         await self._start_waiting()
 
     async def _reap(self, stream: int, stream_id: bytes, pid: int, started: str) -> None:
@@ -89,6 +101,8 @@ class Queue:
     async def close(self) -> None:
         """Interrupt all running chats; return when their ends are on disk."""
         self._closing = True
+        for timer in self._park_timers.values():
+            timer.cancel()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -188,6 +202,8 @@ class Queue:
         chat = self._running.get(stream.key)
         if chat is not None:
             await chat.cancel()
+        if stream.key in self._parked:
+            await self._cancel_parked(stream)
         elif stream.status == "queued":
             now = int(time.time())
 
@@ -200,6 +216,16 @@ class Queue:
             self._environments.pop(stream.id, None)
             await self._wake_waiting(stream.session_id)
         return await streams.reread(self._db, stream.key)
+
+    async def _cancel_parked(self, stream: streams.StreamRow) -> None:
+        now = int(time.time())
+        reason = "the chat was cancelled"
+        await self._db.transaction(
+            lambda tx: end_without_process(tx, stream.key, "cancelled", reason, now)
+        )
+        self._parked.remove(stream.key)
+        self._busy.pop(stream.session_id, None)
+        await self._start_next(stream.session_id)
 
     def live(self, stream: int) -> Live | None:
         """Return the unfinished blocks of a chat, if it runs."""
@@ -221,7 +247,7 @@ class Queue:
         if ahead:
             chats = "chat" if len(ahead) == 1 else "chats"
             return f"queued behind {len(ahead)} {chats} of this session"
-        is_crowded = stream.session_id not in self._busy and len(self._busy) >= MAX_RUNNING
+        is_crowded = stream.session_id not in self._busy and self._working >= MAX_RUNNING
         return f"queued: at most {MAX_RUNNING} chats run at once" if is_crowded else "starting"
 
     async def _start_next(self, session_id: bytes) -> dict[int, HubError]:
@@ -275,7 +301,7 @@ class Queue:
         """Start waiting chats of all sessions, up to the maximum."""
         try:
             for session_id in await store.waiting_sessions(self._db):
-                if len(self._busy) >= MAX_RUNNING:
+                if self._working >= MAX_RUNNING:
                     break
                 await self._start_next(session_id)
         except DISK_FAILURES as error:
@@ -292,12 +318,28 @@ class Queue:
     async def _retry(self) -> None:
         await asyncio.sleep(RETRY_SECONDS)
         self._retrying = False
+        self._parked.wake()
         await self._start_waiting()
 
     def _has_room(self, session_id: bytes) -> bool:
         """Return whether a chat of a session may start now."""
-        is_free = session_id not in self._busy and len(self._busy) < MAX_RUNNING
+        is_free = session_id not in self._busy and self._working < MAX_RUNNING
         return is_free and not self._closing
+
+    @property
+    def _working(self) -> int:
+        """The number of chats that hold a place: those that do not wait for an approval."""
+        waiting = sum(chat.questions.is_waiting for chat in self._running.values())
+        return len(self._busy) - len(self._parked) - waiting
+
+    async def _make_room(self) -> None:
+        """Park the chat that waits longest for an approval, if too many processes run."""
+        if len(self._running) < MAX_RUNNING:
+            return
+        parkable = [chat for chat in self._running.values() if chat.questions.can_park]
+        if parkable:
+            await parkable[0].park()
+            await parkable[0].ended.wait()
 
     async def _start(self, stream_key: int, session_id: bytes, request: ChatRequest) -> bool:
         """Start a chat; return False if it was cancelled in the meantime.
@@ -306,11 +348,74 @@ class Queue:
             HubError: The chat cannot start.
         """
         await self._reaped.wait()
+        await self._make_room()
         session = await SESSIONS.look_up(self._db, ids.text(session_id))
         row = await streams.reread(self._db, stream_key)
-        chat, begin = await self._chat_start.prepare(
-            row, session, request, self._environments.get(row.id)
+        prepared = await self._chat_start.prepare(
+            row,
+            session,
+            request,
+            self._environments.get(row.id),
+            lambda: self._questions_changed(stream_key),
         )
+        return await self._begin(prepared, row)
+
+    async def _continue(self, stream: streams.StreamRow) -> bool:
+        """Continue a parked chat after the decisions about its calls.
+
+        Returns:
+            False if no place is free; the chat is tried again when one is.
+        """
+        if not self._reaped.is_set() or self._closing or self._working >= MAX_RUNNING:
+            return False
+        self._parked.remove(stream.key)
+        now = int(time.time())
+        started = False
+        try:
+            await self._make_room()
+            session = await SESSIONS.look_up(self._db, ids.text(stream.session_id))
+            prepared = await self._chat_start.prepare_parked(
+                stream,
+                session,
+                self._environments.get(stream.id),
+                lambda: self._questions_changed(stream.key),
+            )
+            started = await self._begin(prepared, stream)
+        except DISK_FAILURES as error:
+            self._parked.add(stream)
+            self._try_later(error)
+            return True
+        except (HubError, OSError) as error:
+            reason = f"the call can't be carried out: {reason_of(error)}"
+            log.warning("%s", reason, extra={"stream_id": ids.text(stream.id)})
+            await self._db.transaction(
+                lambda tx: end_without_process(tx, stream.key, "interrupted", reason, now)
+            )
+        finally:
+            if not started and stream.key not in self._parked:
+                self._busy.pop(stream.session_id, None)
+        if not started:
+            self._spawn(self._start_waiting())
+        return True
+
+    def _questions_changed(self, stream: int) -> None:
+        """Start or stop the time after which a waiting chat is parked."""
+        chat = self._running.get(stream)
+        if chat is None or self._closing:
+            return
+        if chat.questions.is_waiting:
+            # It holds no place any more.
+            self._spawn(self._start_waiting())
+            if stream not in self._park_timers:
+                self._park_timers[stream] = asyncio.get_running_loop().call_later(
+                    self._chat_start.park_seconds, lambda: self._spawn(chat.park())
+                )
+        elif stream in self._park_timers:
+            self._park_timers.pop(stream).cancel()
+
+    async def _begin(self, prepared: PreparedChat, row: streams.StreamRow) -> bool:
+        chat, begin = prepared
+        stream_key = row.key
         # From now on, `cancel` finds the chat here.
         self._running[stream_key] = chat
         started = False
@@ -320,20 +425,28 @@ class Queue:
             if not started:
                 del self._running[stream_key]
                 chat.ended.set()
-        self._environments.pop(row.id, None)
         if started:
             log.info("chat started", extra={"stream_id": ids.text(row.id)})
-            self._spawn(self._run(chat, stream_key, session_id))
+            self._spawn(self._run(chat, row))
+        else:
+            self._environments.pop(row.id, None)
         return started
 
-    async def _run(self, chat: Chat, stream: int, session_id: bytes) -> None:
+    async def _run(self, chat: Chat, stream: streams.StreamRow) -> None:
         try:
             await chat.run()
         finally:
-            self._running.pop(stream, None)
-            self._busy.pop(session_id, None)
-            self._db.waiters.wake(streams.topic(stream))
-        await self._wake_waiting(session_id)
+            self._running.pop(stream.key, None)
+            if stream.key in self._park_timers:
+                self._park_timers.pop(stream.key).cancel()
+            if chat.is_left_open:
+                self._parked.add(stream)
+            else:
+                self._busy.pop(stream.session_id, None)
+                self._environments.pop(stream.id, None)
+            self._db.waiters.wake(stream.topic)
+        self._parked.wake()
+        await self._wake_waiting(stream.session_id)
         await self._start_waiting()
 
     async def _wake_waiting(self, session_id: bytes) -> None:

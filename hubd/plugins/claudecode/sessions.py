@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from hubd.conversations.heads import Heads, NewHead
+from hubd.storage import ids
 from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Database, Tx
 from hubd.storage.names import Names
@@ -10,7 +11,7 @@ from hubd.storage.streams import streams
 
 _SELECT: Final = """
     SELECT s.key, s.id, s.name, s.tree, t.id, s.head, h.id, s.working_dir, s.options, s.engine,
-        s.native_id, s.native_head, s.created_at, s.updated_at
+        s.native_id, s.native_head, s.created_at, s.updated_at, s.parent
     FROM claudecode_sessions AS s JOIN arbor_trees AS t ON t.key = s.tree
         JOIN arbor_nodes AS h ON h.key = s.head
 """
@@ -44,6 +45,8 @@ class SessionRow(NamedTuple):
     native_head: int | None
     created_at: int
     updated_at: int
+    # The actor that started the session, as text, if it was an agent.
+    parent: str | None = None
 
 
 class Columns(NamedTuple):
@@ -53,6 +56,7 @@ class Columns(NamedTuple):
     # JSON text.
     options: str = "{}"
     engine: str | None = None
+    parent: str | None = None
 
 
 class SessionTable:
@@ -84,7 +88,7 @@ class SessionTable:
         """Add a session."""
         tx.raw.execute(
             "INSERT INTO claudecode_sessions (id, name, tree, head, working_dir, options, engine, "
-            "created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "parent, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 new.id,
                 new.name,
@@ -125,6 +129,21 @@ async def heads_in(db: Database, tree: int) -> list[tuple[str, Place]]:
         tree,
     )
     return [(name, Place._make(place)) for name, *place in rows]
+
+
+async def ancestors(db: Database, session: SessionRow) -> list[str]:
+    """Return the actors that started a session, directly or through others, the nearest first."""
+    chain: list[str] = []
+    parent = session.parent
+    while parent is not None and parent not in chain:
+        chain.append(parent)
+        kind, _, name = parent.partition(":")
+        span = ids.span(name) if kind == "session" else None
+        if span is None:
+            break
+        rows = await db.fetch_rows("SELECT parent FROM claudecode_sessions WHERE id = ?", span[0])
+        parent = rows[0][0] if rows else None
+    return chain
 
 
 def set_options(tx: Tx, session: int, options: str, now: int) -> None:

@@ -126,12 +126,12 @@ def end_turn(tx: Tx, stream: int, usage: dict[str, Any], cost_usd: float | None)
     )
 
 
-def interrupt_turn(tx: Tx, stream: int) -> None:
-    """Mark a turn as interrupted, because its hub ended."""
+def interrupt_turn(tx: Tx, stream: int, status: str = "interrupted") -> None:
+    """End a turn without a process: its hub ended, or the chat waited for an approval."""
     tx.raw.execute(
-        "UPDATE claudecode_blobs SET data = json_set(data, '$.status', 'interrupted'), "
+        "UPDATE claudecode_blobs SET data = json_set(data, '$.status', ?), "
         "complete = 1 WHERE id = (SELECT blob FROM claudecode_turns WHERE stream = ?)",
-        (stream,),
+        (status, stream),
     )
 
 
@@ -201,6 +201,32 @@ def enqueue(tx: Tx, stream: int, request: str) -> None:
 def dequeue(tx: Tx, stream: int) -> None:
     """Remove a chat from the queue."""
     tx.raw.execute("DELETE FROM claudecode_queue WHERE stream = ?", (stream,))
+
+
+def keep_request(tx: Tx, stream: int, request: str) -> None:
+    """Store the request of a chat that runs, so that it can continue without its process."""
+    tx.raw.execute(
+        "INSERT INTO claudecode_requests (stream, request) VALUES (?, ?)", (stream, request)
+    )
+
+
+def set_native_file(tx: Tx, stream: int, file: str) -> None:
+    """Store the native session file of a chat."""
+    tx.raw.execute(
+        "UPDATE claudecode_requests SET native_file = ? WHERE stream = ?", (file, stream)
+    )
+
+
+def forget_request(tx: Tx, stream: int) -> None:
+    """Remove the request of a chat that has ended."""
+    tx.raw.execute("DELETE FROM claudecode_requests WHERE stream = ?", (stream,))
+
+
+def kept_request(tx: Tx, stream: int) -> tuple[str, str | None] | None:
+    """Return the request of a chat as JSON, and its native session file if that is known."""
+    sql = "SELECT request, native_file FROM claudecode_requests WHERE stream = ?"
+    row = tx.raw.execute(sql, (stream,)).fetchone()
+    return (row[0], row[1]) if row else None
 
 
 async def names_and_prompts(

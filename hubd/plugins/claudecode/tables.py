@@ -78,4 +78,45 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         SELECT stream, substr(replace(request ->> 'prompt', char(10), ' '), 1, 200)
         FROM claudecode_queue WHERE request ->> 'prompt' IS NOT NULL;
     """,
+    # Approvals, the callers that started sessions, and what a chat needs to continue without its
+    # process: its request, its native session file and its environment's source.
+    """
+    CREATE TABLE claudecode_approvals (
+        key INTEGER PRIMARY KEY,
+        id BLOB NOT NULL UNIQUE,
+        asker TEXT NOT NULL,
+        session_id BLOB,
+        session_name TEXT,
+        stream INTEGER REFERENCES chat_streams (key) ON DELETE SET NULL,
+        tool_use_id TEXT NOT NULL,
+        agent_id TEXT,
+        tool_name TEXT NOT NULL,
+        input TEXT NOT NULL,
+        working_dir TEXT,
+        approver TEXT NOT NULL,
+        ancestors TEXT NOT NULL,
+        escalate_at INTEGER,
+        deadline_at INTEGER NOT NULL,
+        status TEXT NOT NULL,
+        call_state TEXT NOT NULL,
+        message TEXT,
+        updated_input TEXT,
+        decided_by TEXT,
+        created_at INTEGER NOT NULL,
+        resolved_at INTEGER,
+        told INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE INDEX claudecode_approvals_pending ON claudecode_approvals (key)
+        WHERE status = 'pending';
+    CREATE INDEX claudecode_approvals_stream ON claudecode_approvals (stream, tool_use_id);
+    CREATE INDEX claudecode_approvals_session ON claudecode_approvals (session_id, key);
+
+    ALTER TABLE claudecode_sessions ADD COLUMN parent TEXT;
+
+    CREATE TABLE claudecode_requests (
+        stream INTEGER PRIMARY KEY REFERENCES chat_streams (key) ON DELETE CASCADE,
+        request TEXT NOT NULL,
+        native_file TEXT
+    ) STRICT;
+    """,
 )

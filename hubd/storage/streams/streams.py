@@ -99,8 +99,11 @@ def push(
     data: str,
     now: int,
     after: tuple[Place, int] | None = None,
-) -> Place:
+) -> tuple[Place, int]:
     """Add an event: its row, its node, and the head of the stream.
+
+    Returns:
+        The place of the event, and its sequence number.
 
     Args:
         tx: The running transaction.
@@ -135,12 +138,12 @@ def push(
             execute(_FIRST_NODE, first)
             execute(_EVENT, (segment, stream, seq, event_type, data))
             tx.topics.append(("stream", stream))
-            return Place(segment, node_id, tree, segment, depth, EVENTS)
+            return Place(segment, node_id, tree, segment, depth, EVENTS), seq
     key = execute(_NODE, (node_id, tree, segment, depth, EVENTS, origin, meta, now)).lastrowid
     assert key is not None
     execute(_EVENT, (key, stream, seq, event_type, data))
     tx.topics.append(("stream", stream))
-    return Place(key, node_id, tree, segment, depth, EVENTS)
+    return Place(key, node_id, tree, segment, depth, EVENTS), seq
 
 
 def set_status(tx: Tx, stream: int, status: Status, now: int, error: str | None = None) -> None:
@@ -153,13 +156,10 @@ def set_status(tx: Tx, stream: int, status: Status, now: int, error: str | None 
     tx.topics.append(topic(stream))
 
 
-def interrupt_all(tx: Tx, now: int) -> list[StreamRow]:
-    """Interrupt the chats that ran when the hub died; return their streams as they were."""
+def left_open(tx: Tx) -> list[StreamRow]:
+    """Return the chats that ran or waited for an approval when the hub died."""
     sql = f"{_STREAM} WHERE s.ended_at IS NULL AND s.status IN ('running', 'awaiting_permission')"
-    running = [StreamRow._make(row) for row in tx.raw.execute(sql).fetchall()]
-    for stream in running:
-        set_status(tx, stream.key, "interrupted", now, "the hub ended while the chat was running")
-    return running
+    return [StreamRow._make(row) for row in tx.raw.execute(sql).fetchall()]
 
 
 def is_busy(tx: Tx, session_id: bytes) -> bool:
@@ -212,6 +212,16 @@ async def look_up(db: Database, written: str) -> StreamRow:
 async def newest(db: Database, session_id: bytes) -> StreamRow | None:
     """Return the newest stream of a session, or None."""
     sql = f"{_STREAM} WHERE s.session_id = ? ORDER BY s.key DESC LIMIT 1"
+    rows = await db.fetch_rows(sql, session_id)
+    return StreamRow._make(rows[0]) if rows else None
+
+
+async def running(db: Database, session_id: bytes) -> StreamRow | None:
+    """Return the stream of a session's chat that runs or waits for an approval, or None."""
+    sql = (
+        f"{_STREAM} WHERE s.session_id = ? AND s.ended_at IS NULL "
+        "AND s.status IN ('running', 'awaiting_permission') ORDER BY s.key DESC LIMIT 1"
+    )
     rows = await db.fetch_rows(sql, session_id)
     return StreamRow._make(rows[0]) if rows else None
 

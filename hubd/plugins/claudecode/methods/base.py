@@ -1,15 +1,19 @@
 """The base of all parts of claudecode: look up sessions and streams that a call names."""
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
 
-from hubd.activation import Activation, NotFound, Unavailable
+from hubd.activation import Activation, InvalidParams, NotFound, Unavailable
 from hubd.conversations import heads
 from hubd.plugins.claudecode import events, sessions
+from hubd.plugins.claudecode.approvals.limits import check_limits, default_approver
+from hubd.plugins.claudecode.approvals.who import actor_text
 from hubd.plugins.claudecode.handles import NAMESPACE, SessionRef
 from hubd.plugins.claudecode.methods.parameters import SessionAddress, StreamAddress
+from hubd.plugins.claudecode.options import asks_for_approval, stored_options
 from hubd.plugins.claudecode.queue import Queue
 from hubd.plugins.claudecode.record.event_pages import EventPages
 from hubd.plugins.claudecode.record.followers import Followers
@@ -49,6 +53,31 @@ class ClaudeBase(Activation):
     def followers(self) -> Followers:
         """Events as they come, for clients that follow a chat."""
         return Followers(self.db, self.host, self.path, lambda: self.queue)
+
+    async def check_starter(self, given: Mapping[str, Any]) -> str | None:
+        """Check the options that a caller gives to a session against the caller's own limits.
+
+        Returns:
+            The caller as the session's parent, if it is an agent.
+
+        Raises:
+            PermissionDenied: A session would get more than the session that starts it.
+            InvalidParams: The approver is the parent, and there is none.
+        """
+        actor = self.host.client.actor
+        if given.get("approver") == "parent" and not actor.is_agent:
+            raise InvalidParams(
+                "approver is 'parent', but a person starts this session",
+                suggestion="Use --approver human, or let an agent start the session",
+            )
+        if not actor.is_agent:
+            return None
+        own: Mapping[str, Any] | None = None
+        if actor.kind == "session":
+            row = await SESSIONS.look_up(self.db, actor.id)
+            own = stored_options(row)
+        check_limits(given, own)
+        return actor_text(actor)
 
     async def session_named(self, where: SessionAddress) -> SessionRow:
         """Return the session that a call names.
@@ -92,7 +121,8 @@ class ClaudeBase(Activation):
             model=options.get("model") or await sessions.reported_model(self.db, session.id),
             engine=session.engine,
             claude_session_id=session.native_id,
-            loopback_enabled=bool(options.get("loopback_enabled")),
+            loopback_enabled=asks_for_approval(options),
+            approver=options.get("approver") or default_approver(session),
             status=newest.status if newest else None,
             created_at=session.created_at,
             updated_at=session.updated_at,

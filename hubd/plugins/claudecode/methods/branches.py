@@ -38,7 +38,9 @@ class Branches(ClaudeBase):
 
         def fork(tx: Tx) -> SessionRow:
             current = SESSIONS.reread(tx, source)
-            columns = Columns(current.working_dir, current.options, current.engine)
+            columns = Columns(
+                current.working_dir, current.options, current.engine, parent or current.parent
+            )
             return SESSIONS.fork(tx, current, new_name, columns, heads.now(), at=at)
 
         session = await self.db.transaction(fork)

@@ -10,6 +10,8 @@ from pydantic_core import to_json
 from hubd.activation import Conflict, Encoded, ExecutionError, NotFound, method
 from hubd.conversations import heads
 from hubd.plugins.claudecode import events
+from hubd.plugins.claudecode.approvals import store as approvals
+from hubd.plugins.claudecode.approvals.inline import Watcher
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
 from hubd.plugins.claudecode.chat_request import AcceptedChat, ChatRequest
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
@@ -25,11 +27,15 @@ from hubd.storage.streams import streams
 class Chats(ClaudeBase):
     """Methods that start chats."""
 
-    @method(render="chat", needs_context=True, completes=LIST_NAMES)
+    @method(render="chat", needs_context=True, completes=LIST_NAMES, bidirectional=True)
     async def chat(
         self, name: Name, prompt: Prompt, **options: Unpack[ChatOptions]
     ) -> AsyncIterator[AnyChatEvent | Encoded]:
         """Send a prompt and watch the answer. The chat continues if the caller leaves.
+
+        A tool call that needs an approval is put to the caller if the caller may answer it.
+        Otherwise, and over MCP, the call returns while the approval is pending, with the event
+        `pending` as the last one; the chat continues in the background.
 
         In an existing session, the given options replace the session's from this chat on, and
         options that are left out stay as they are.
@@ -39,13 +45,19 @@ class Chats(ClaudeBase):
             prompt: The prompt.
         """
         stream = (await self._start(name, prompt, options)).stream
-        async with aclosing(self.followers.follow(stream, 0)) as entries:
+        watcher = Watcher(self.db, self.host, stays=False)
+        async with (
+            watcher.asked(self.host, stream),
+            aclosing(self.followers.follow(stream, 0, watcher.leaves)) as entries,
+        ):
             async for durable, event in entries:
                 if durable is None:
                     yield Encoded(to_json(event))
                 else:
                     yield Encoded(with_handle(self.path, durable.row))
         ended = await streams.reread(self.db, stream.key)
+        if ended.status in streams.OPEN:
+            await self._advise_to_answer(ended)
         if ended.started_at is None:
             # The chat never left the queue, so it has no turn and no event with the reason.
             raise ExecutionError(f"the chat did not start: {ended.error}")
@@ -71,17 +83,27 @@ class Chats(ClaudeBase):
             engine=accepted.engine.name,
         )
 
+    async def _advise_to_answer(self, stream: streams.StreamRow) -> None:
+        """Name the commands that answer the approvals of a chat."""
+        for row in await approvals.read_pending_of(self.db, stream.key):
+            await self.host.advise(
+                "approval_pending",
+                f"{row.tool_name} waits for an approval. Allow it with: synapse loopback respond "
+                f"--approval-id {ids.text(row.id)} --approve   Deny it with --no-approve",
+            )
+
     async def _start(self, name: str, prompt: str, options: ChatOptions) -> AcceptedChat:
         """Start a chat, or queue it. The session is created on its first use."""
         env = self.queue.environment()
         given = given_options(options)
         working_dir = options.get("working_dir")
+        parent = await self.check_starter(given)
         try:
             session = await SESSIONS.look_up(self.db, name)
         except NotFound:
             directory = working_directory(self.host, working_dir)
             try:
-                columns = Columns(directory, json.dumps(given))
+                columns = Columns(directory, json.dumps(given), parent=parent)
                 session = await self.db.transaction(
                     lambda tx: SESSIONS.create(tx, name, columns, heads.now())
                 )

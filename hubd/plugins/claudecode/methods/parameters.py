@@ -92,6 +92,36 @@ class AgentOptions(TypedDict, total=False):
         Field(description="Tools that the agent can't use."),
     ]
     permission_mode: Annotated[str | None, Field(description="The agent's permission mode.")]
+    approver: Annotated[
+        Literal["human", "parent", "parent_then_human"] | None,
+        Field(
+            description="Who is asked about tool calls: `human`, `parent` (the agent that started "
+            "the session), or first the parent and after escalate_secs people too. By default "
+            "`parent_then_human` if an agent started the session, else `human`."
+        ),
+    ]
+    escalate_secs: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            description="Seconds after which people are asked too; 300 by default.",
+        ),
+    ]
+    deadline_secs: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="Seconds after which an unanswered approval is denied; by default the "
+            "setting deadline_secs of loopback, a day.",
+        ),
+    ]
+    grants: Annotated[
+        list[str] | None,
+        Field(
+            description="Methods of this hub that the agent may call as MCP tools, such as "
+            "`arbor`, `claudecode.chat_async` or `loopback.*`; none by default."
+        ),
+    ]
 
 
 class ChatOptions(AgentOptions, total=False):
@@ -100,8 +130,8 @@ class ChatOptions(AgentOptions, total=False):
     loopback_enabled: Annotated[
         bool | None,
         Field(
-            description="Send the agent's approvals to an approver; false for a new session by "
-            "default."
+            description="Send the agent's approvals to an approver; true for a new session by "
+            "default. If false, the agent's own rules decide."
         ),
     ]
     ephemeral: Annotated[

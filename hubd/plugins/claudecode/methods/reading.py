@@ -10,6 +10,8 @@ from pydantic_core import to_json
 from hubd.activation import Encoded, InvalidParams, method
 from hubd.activation.params import NodeId
 from hubd.plugins.claudecode import events
+from hubd.plugins.claudecode.approvals import store as approvals
+from hubd.plugins.claudecode.approvals.inline import Watcher
 from hubd.plugins.claudecode.handles import EventRef
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
 from hubd.plugins.claudecode.methods.parameters import STREAM, Limit, Name, Seq, StreamAddress
@@ -24,7 +26,14 @@ MAX_WAIT_MS: Final = 60_000
 class Reading(ClaudeBase):
     """Methods that read the events of chats."""
 
-    @method(read_only=True, render="chat", one_of=STREAM, completes=LIST_NAMES, produces=[EventRef])
+    @method(
+        read_only=True,
+        render="chat",
+        one_of=STREAM,
+        completes=LIST_NAMES,
+        produces=[EventRef],
+        bidirectional=True,
+    )
     async def follow(
         self,
         from_seq: Seq = 0,
@@ -32,11 +41,17 @@ class Reading(ClaudeBase):
     ) -> AsyncIterator[events.Followed | events.LiveEvent | Encoded]:
         """Follow a chat to its end: past events, then new ones and text as it is written.
 
+        It waits through approvals. A person at a terminal is asked about them.
+
         Args:
             from_seq: The first sequence number to return.
         """
         stream = await self.stream_named(where)
-        async with aclosing(self.followers.follow(stream, from_seq)) as entries:
+        watcher = Watcher(self.db, self.host, stays=True)
+        async with (
+            watcher.asked(self.host, stream),
+            aclosing(self.followers.follow(stream, from_seq)) as entries,
+        ):
             async for durable, event in entries:
                 if durable is None:
                     yield Encoded(to_json({"type": "live", "event": event}))
@@ -125,8 +140,11 @@ class Reading(ClaudeBase):
             "session_id": ids.text(stream.session_id),
             "status": current.status,
         }
+        pending = []
+        if current.status == "awaiting_permission":
+            pending = await approvals.read_pending_of(self.db, stream.key)
         tail: dict[str, Any] = {
-            "pending_approvals": [],
+            "pending_approvals": [row.public() for row in pending],
             "read_position": position,
             "cursor": ids.text(last) if last else None,
             "total_events": current.next_seq,

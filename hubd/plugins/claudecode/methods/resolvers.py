@@ -6,7 +6,9 @@ from pydantic_core import from_json
 
 from hubd.activation import NotFound, resolver
 from hubd.plugins.claudecode import events, store
+from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.handles import (
+    ApprovalRef,
     ContentRef,
     EventRef,
     MessageRef,
@@ -106,6 +108,14 @@ class Resolvers(ClaudeBase):
             seq=row.seq,
             timestamp=row.timestamp,
             event=from_json(row.data),
+        )
+
+    @resolver
+    async def approval(self, ref: ApprovalRef) -> events.ResolvedApproval:
+        """Return an approval."""
+        row = await approvals.look_up(self.db, ids.text(ref.approval_id.bytes))
+        return events.ResolvedApproval(
+            handle=ref, approval=row.public(), tool_name=row.tool_name, status=row.status
         )
 
     @resolver

@@ -50,7 +50,7 @@ class Sessions(ClaudeBase):
     async def create(
         self,
         name: Name,
-        loopback_enabled: bool = False,
+        loopback_enabled: bool = True,
         tree_id: TreeId | None = None,
         node_id: NodeId | None = None,
         **options: Unpack[AgentOptions],
@@ -59,14 +59,16 @@ class Sessions(ClaudeBase):
 
         Args:
             name: The session's name.
-            loopback_enabled: Send the agent's approvals to an approver.
+            loopback_enabled: Send the agent's approvals to an approver. If false, the agent's
+                own rules decide.
             tree_id: The tree to start on; a new one by default.
             node_id: The node of that tree to start at: its id, or the last 4 or more digits;
                 the root by default.
         """
-        stored = given_options(options) | ({"loopback_enabled": True} if loopback_enabled else {})
+        stored = given_options({**options, "loopback_enabled": loopback_enabled})
+        parent = await self.check_starter(stored)
         directory = working_directory(self.host, options.get("working_dir"))
-        columns = Columns(directory, json.dumps(stored))
+        columns = Columns(directory, json.dumps(stored), parent=parent)
         session = await self.db.transaction(
             lambda tx: SESSIONS.create(
                 tx, name, columns, heads.now(), tree_id=tree_id, node_id=node_id

@@ -29,6 +29,8 @@ class Settings(BaseModel, defer_build=True):
     program: str | None = None
     # Seconds after which an agent that prints nothing is ended, and its chat fails.
     silence_seconds: float = Field(3600, gt=0)
+    # Seconds that an agent waits for an approval before its process ends. The approval stays.
+    park_secs: float = Field(600, gt=0)
     # Days after which the events of chats that have ended are removed; 0 keeps them.
     retention_days: float = Field(0, ge=0)
 

@@ -18,9 +18,12 @@ log = logging.getLogger("hubd.claudecode")
 
 @contextmanager
 def in_files(
-    options: ChatOptions, mcp_config: Mapping[str, Any] | None, directory: Path | None = None
+    options: ChatOptions,
+    mcp_config: Mapping[str, Any] | None,
+    directory: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Iterator[ChatOptions]:
-    """Return the same options with the system prompt and the MCP servers in private files.
+    """Return the same options with system prompt, MCP servers and settings in private files.
 
     The user's own MCP servers keep working; these servers are added to them. The files are removed
     at the end, or by `remove_left_over` at the next start.
@@ -29,8 +32,9 @@ def in_files(
         options: The options of the chat.
         mcp_config: Additional MCP servers. Their headers and environments are secrets.
         directory: The directory for the files; by default the system's temporary directory.
+        settings: Additional settings of the program.
     """
-    if mcp_config is None and not isinstance(options.system_prompt, str):
+    if mcp_config is None and settings is None and not isinstance(options.system_prompt, str):
         yield options
         return
     if directory is not None:
@@ -45,6 +49,9 @@ def in_files(
             options = replace(
                 options, mcp_config=_write(Path(name, "mcp.json"), json.dumps(servers))
             )
+        if settings is not None:
+            file = _write(Path(name, "settings.json"), json.dumps(settings))
+            options = replace(options, settings=file)
         yield options
 
 

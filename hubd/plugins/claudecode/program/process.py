@@ -36,6 +36,16 @@ async def send_user(
     await send(child, message if uuid is None else {**message, "uuid": uuid})
 
 
+async def respond(child: ChildProcess, request_id: str, response: Mapping[str, Any]) -> None:
+    """Answer a control request of the agent.
+
+    Raises:
+        HubError: As `ChildProcess.write`.
+    """
+    answer = {"subtype": "success", "request_id": request_id, "response": response}
+    await send(child, {"type": "control_response", "response": answer})
+
+
 async def interrupt(child: ChildProcess, request_id: str) -> None:
     """Ask the agent to stop the current turn; the control_response has the same id.
 

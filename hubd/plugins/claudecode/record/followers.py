@@ -1,11 +1,13 @@
 """Followers of a chat: its durable events in order, and live ones in between, until it ends."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic_core import from_json
 
 from hubd.activation import Encoded, Host
+from hubd.plugins.claudecode.approvals import store as approvals
+from hubd.plugins.claudecode.chat_events import Pending
 from hubd.plugins.claudecode.handles import VERSION
 from hubd.plugins.claudecode.record.live import SentText
 from hubd.storage import ids
@@ -41,11 +43,19 @@ class Followers:
         self._tails = Tails(self._durable)
 
     async def follow(
-        self, stream: StreamRow, seq: int
+        self,
+        stream: StreamRow,
+        seq: int,
+        leaves: Callable[[StreamRow], Awaitable[bool]] | None = None,
     ) -> AsyncGenerator[tuple[DurableEvent | None, dict[str, Any]], None]:
         """Yield durable events from `seq` on, and live ones with None, until the chat has ended.
 
-        Use it inside `aclosing`.
+        Use it inside `aclosing`. The set of pending approvals is a live event whenever it changes.
+
+        Args:
+            stream: The stream.
+            seq: The first sequence number.
+            leaves: Whether to end before the chat does, because it waits for an approval.
 
         Raises:
             CursorExpired: Events that were not read yet were removed.
@@ -54,6 +64,7 @@ class Followers:
             raise streams.expired(stream)
         sent = SentText()
         reported = ""
+        pending: tuple[int, ...] = ()
         with (
             self._db.waiters.waiting_for(stream.topic) as changed,
             self._tails.of(self._db, stream) as tail,
@@ -81,6 +92,13 @@ class Followers:
                     yield None, live_event
                 if current.status not in OPEN:
                     return
+                if current.status == "awaiting_permission" or pending:
+                    rows = await approvals.read_pending_of(self._db, stream.key)
+                    if pending != (keys := tuple(row.key for row in rows)):
+                        pending = keys
+                        yield None, pending_event(current, rows)
+                    if leaves is not None and rows and await leaves(current):
+                        return
                 if current.status == "queued":
                     place = await self._queue().place_in_queue(current)
                     if place != reported:
@@ -91,6 +109,16 @@ class Followers:
     def _durable(self, row: EventRow) -> DurableEvent:
         shared = Encoded(event_record(self._path, row, tag=b'"type":"event",'))
         return DurableEvent(row, from_json(row.data), shared)
+
+
+def pending_event(stream: StreamRow, rows: Sequence[approvals.ApprovalRow]) -> dict[str, Any]:
+    """Return the live event with the approvals that a chat waits for."""
+    return Pending.fields(
+        stream_id=ids.text(stream.id),
+        session_id=ids.text(stream.session_id),
+        status=stream.status,
+        pending_approvals=[row.public() for row in rows],
+    )
 
 
 def event_record(path: str, row: EventRow, tag: bytes = b"") -> bytes:

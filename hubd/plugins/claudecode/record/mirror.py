@@ -14,6 +14,7 @@ from pydantic_core import to_json
 
 from hubd.activation import Handle
 from hubd.plugins.claudecode import chat_events, sessions, store
+from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.chat_events import BLOCK_EVENTS, Passthrough
 from hubd.plugins.claudecode.handles import (
     EventRef,
@@ -197,14 +198,57 @@ class Mirror:
         self.push(tx, start, now)
         self.push(tx, chat_events.UserMessage.fields(position=self._at(user)), now)
 
+    def restore(
+        self,
+        *,
+        turn: Place,
+        before: Place,
+        turn_blob: bytes,
+        turn_data: dict[str, Any],
+        origin: int,
+        tool_uses: dict[str, Place],
+        callers: dict[str, Place],
+        last_message: Place | None,
+        pushed: int,
+    ) -> None:
+        """Take over the state of a chat that has begun; restoration.py reads it."""
+        self.turn, self._before = turn, before
+        self._turn_blob, self._turn = turn_blob, turn_data
+        self._event_origin = origin
+        self._tool_uses, self._callers = tool_uses, callers
+        self.last_message = last_message
+        self.pushed = pushed
+        self.native_id = turn_data.get("native_id")
+
+    def finish_restored(
+        self, tx: Tx, blob_id: bytes, place: Place, data: dict[str, Any], now: int
+    ) -> None:
+        """Finish a message that was open when its program ended."""
+        key = (None, str(data.get("message_id")))
+        self._messages[key] = OpenMessage(blob_id, place, data)
+        self._finish_message(
+            tx,
+            MessageFinished(
+                message_id=key[1],
+                parent_tool_use_id=None,
+                model=data.get("model"),
+                uuids=tuple(data.get("uuids") or ()),
+                usage=data.get("usage") or {},
+                stop_reason=data.get("stop_reason"),
+                complete=True,
+            ),
+            now,
+        )
+
     def push(self, tx: Tx, event: dict[str, Any], now: int) -> None:
         """Add a durable event to the stream: see `ChatEvent.fields`."""
         event_type, data = event["type"], to_json(event).decode()
         last = (self._last_event, self.pushed - 1) if self._last_event is not None else None
-        self._last_event = streams.push(
+        self._last_event, seq = streams.push(
             tx, self._stream, self._event_origin, event_type, data, now, last
         )
-        self.pushed += 1
+        # Approvals add events to the same stream.
+        self.pushed = seq + 1
 
     def apply(self, tx: Tx, update: Update, now: int) -> None:
         """Write one update."""
@@ -269,9 +313,11 @@ class Mirror:
             )
         else:
             event = chat_events.Error.fields(message=error or status, code=status, result=result)
+        approvals.end_all(tx, self._stream, error or "the chat is complete", now)
         self.push(tx, event, now)
         streams.set_status(tx, self._stream, status, now, error)
         store.forget_run(tx, self._stream)
+        store.forget_request(tx, self._stream)
 
     def _break_off(self, tx: Tx) -> None:
         """Mark unfinished blocks and messages as cut off."""
@@ -376,6 +422,7 @@ class Mirror:
                 TABLE.set_head(tx, self._session.key, message.place.key, now)
 
     def _tool_result(self, tx: Tx, update: ToolResult, now: int) -> None:
+        approvals.finish_call(tx, self._stream, update.tool_use_id)
         # A child of the message with the call, beside the call.
         above = self._callers.get(update.tool_use_id, self.turn)
         data: dict[str, Any] = {"block": update.block, "uuid": update.uuid}

@@ -1,0 +1,4 @@
+"""Approvals: the questions of agents whether a tool may run, as rows and as events of chats.
+
+loopback decides who may answer and asks them. This folder keeps the record.
+"""

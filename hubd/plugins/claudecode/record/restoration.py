@@ -1,0 +1,101 @@
+"""Read the record of a chat back from the database, to continue it without its first process."""
+
+from typing import Any
+from uuid import UUID
+
+from pydantic_core import from_json
+
+from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode.handles import EventRef
+from hubd.plugins.claudecode.record.mirror import Mirror
+from hubd.storage.arbor import tree
+from hubd.storage.arbor.tree import Place
+from hubd.storage.database import Tx
+from hubd.storage.streams import streams
+
+_PLACE = "n.key, n.id, n.tree, n.segment, n.depth, n.lane"
+_BY_ID = f"SELECT {_PLACE} FROM arbor_nodes AS n WHERE n.id = ?"
+_PARENT = f"""
+    SELECT {_PLACE} FROM arbor_nodes AS c JOIN arbor_nodes AS n
+        ON n.key = c.parent
+            OR (c.parent IS NULL AND n.segment = c.segment AND n.depth = c.depth - 1)
+    WHERE c.key = ?
+"""
+
+
+def restore(tx: Tx, mirror: Mirror, stream: streams.StreamRow, now: int) -> None:
+    """Give a new mirror the state of a chat that has begun.
+
+    A message that was open when its program ended is finished: the program does not print it
+    again.
+
+    Args:
+        tx: The running transaction.
+        mirror: A mirror of the same session and stream.
+        stream: The stream of the chat.
+        now: The time in seconds.
+    """
+    [anchor] = tx.raw.execute(
+        "SELECT anchor FROM chat_streams WHERE key = ?", (stream.key,)
+    ).fetchone()
+    turn = _parent(tx, anchor)
+    [blob_id] = tx.raw.execute(
+        "SELECT blob FROM claudecode_turns WHERE stream = ?", (stream.key,)
+    ).fetchone()
+    [data] = tx.raw.execute(
+        "SELECT data FROM claudecode_blobs WHERE id = ?", (blob_id,)
+    ).fetchone()
+    origin = tree.origin(tx, EventRef(event_id=UUID(int=0), event_type="x").wire)
+    tool_uses: dict[str, Place] = {}
+    callers: dict[str, Place] = {}
+    last: Place | None = None
+    for event_type, event in _events(tx, stream.key):
+        place = _by_id(tx, event["position"]["node_id"])
+        if event_type == "tool_use" and event.get("tool_use_id"):
+            tool_uses[event["tool_use_id"]] = place
+            callers[event["tool_use_id"]] = _parent(tx, place.key)
+        elif event_type == "assistant_message" and not event.get("parent_tool_use_id"):
+            last = place
+    mirror.restore(
+        turn=turn,
+        before=_parent(tx, turn.key),
+        turn_blob=blob_id,
+        turn_data=from_json(data),
+        origin=origin,
+        tool_uses=tool_uses,
+        callers=callers,
+        last_message=last,
+        pushed=stream.next_seq,
+    )
+    for place in dict.fromkeys(callers.values()):
+        # Messages of subagents are below the calls that started them.
+        if _parent(tx, place.key).key == turn.key:
+            _finish_message(tx, mirror, place, now)
+
+
+def _finish_message(tx: Tx, mirror: Mirror, place: Place, now: int) -> None:
+    """Finish the message at a node if it is not complete."""
+    [meta] = tx.raw.execute("SELECT meta FROM arbor_nodes WHERE key = ?", (place.key,)).fetchone()
+    blob_id = UUID(meta.partition(":")[0]).bytes
+    row = tx.raw.execute(
+        "SELECT data FROM claudecode_blobs WHERE id = ? AND complete = 0", (blob_id,)
+    ).fetchone()
+    if row is not None:
+        mirror.finish_restored(tx, blob_id, place, from_json(row[0]), now)
+
+
+def _events(tx: Tx, stream: int) -> list[tuple[str, dict[str, Any]]]:
+    rows = tx.raw.execute(
+        "SELECT event_type, event_data FROM chat_events WHERE stream = ? "
+        "AND event_type IN ('tool_use', 'assistant_message') ORDER BY seq",
+        (stream,),
+    ).fetchall()
+    return [(event_type, from_json(data)) for event_type, data in rows]
+
+
+def _by_id(tx: Tx, node_id: str) -> Place:
+    return Place._make(tx.raw.execute(_BY_ID, (UUID(node_id).bytes,)).fetchone())
+
+
+def _parent(tx: Tx, key: int) -> Place:
+    return Place._make(tx.raw.execute(_PARENT, (key,)).fetchone())

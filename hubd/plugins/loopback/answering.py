@@ -1,0 +1,132 @@
+"""Answer an approval: check the actor and the rules, then record the answer."""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from hubd.activation import Actor, Conflict, InvalidParams, PermissionDenied
+from hubd.plugins.claudecode.approvals import store
+from hubd.plugins.claudecode.approvals.store import ApprovalRow, Resolution
+from hubd.plugins.claudecode.approvals.who import actor_text, may_answer
+from hubd.plugins.loopback import rule_store
+from hubd.plugins.loopback.asking import Asking
+from hubd.plugins.loopback.rules.remember import remember as exact_rule
+from hubd.plugins.loopback.rules.rule import ToolCall
+from hubd.storage import ids
+from hubd.storage.database import Database, Tx
+
+Remember = Literal["session", "always"]
+DENIED = "The call was denied."
+
+
+class Reply(NamedTuple):
+    """The answer of a person or an agent."""
+
+    approve: bool
+    message: str | None = None
+    updated_input: Mapping[str, Any] | None = None
+    # The answers to an agent's questions, by question.
+    answers: Mapping[str, Any] | None = None
+    remember: Remember | None = None
+
+
+class Answering:
+    """Records answers. The first one wins."""
+
+    def __init__(self, db: Database, asking: Asking) -> None:
+        self._db = db
+        self._asking = asking
+
+    async def answer(
+        self, actor: Actor, row: ApprovalRow, reply: Reply
+    ) -> tuple[ApprovalRow, str | None]:
+        """Record an answer. The agent hears it at once.
+
+        Returns:
+            The approval, and the id of the rule that the answer added, if any.
+
+        Raises:
+            PermissionDenied: The actor may not answer, or a rule denies the call.
+            Conflict: Another answer was first, or the chat has ended.
+            InvalidParams: The reply contradicts itself.
+        """
+        if not may_answer(actor, row):
+            raise PermissionDenied(
+                f"this caller may not answer approval {ids.text(row.id)}",
+                suggestion="A person can answer it, or the agent that started the session if "
+                "its approver includes the parent",
+            )
+        if not reply.approve and (reply.updated_input is not None or reply.answers is not None):
+            raise InvalidParams("a denied call has no input: leave out updated_input and answers")
+        tool_input = dict(json.loads(row.input))
+        given = dict(reply.updated_input) if reply.updated_input is not None else tool_input
+        if reply.answers is not None:
+            given = {**given, "answers": dict(reply.answers)}
+        call = ToolCall(
+            row.tool_name,
+            given,
+            row.working_dir or "",
+            ids.text(row.session_id) if row.session_id else None,
+            row.session_name,
+        )
+        if reply.approve and row.status == "pending":
+            await self._check_rules(call)
+        resolution = Resolution(
+            "approved" if reply.approve else "denied",
+            actor_text(actor),
+            reply.message or (None if reply.approve else DENIED),
+            json.dumps(given) if given != tool_input else None,
+        )
+        now = int(time.time())
+        return await self._db.transaction(
+            lambda tx: _answer(tx, row.key, resolution, call, reply.remember, now)
+        )
+
+    async def _check_rules(self, call: ToolCall) -> None:
+        decision = await self._asking.decide(call)
+        if decision.effect == "deny":
+            raise PermissionDenied(
+                f"{decision.rule} denies this call",
+                suggestion="A person can remove the rule with `synapse loopback rules-remove`",
+            )
+
+
+def _answer(
+    tx: Tx,
+    key: int,
+    resolution: Resolution,
+    call: ToolCall,
+    remember: Remember | None,
+    now: int,
+) -> tuple[ApprovalRow, str | None]:
+    row = store.by_key(tx, key)
+    if row.status != "pending":
+        if _is_same(row, resolution):
+            return row, None
+        raise Conflict(_taken(row), suggestion="List the pending ones: `synapse loopback pending`")
+    answered = store.resolve(tx, row, resolution, now)
+    if remember is None:
+        return answered, None
+    new = exact_rule(call, remember, approved=resolution.approved)
+    rule = rule_store.add(tx, new, now)
+    return answered, ids.text(rule.id)
+
+
+def _is_same(row: ApprovalRow, resolution: Resolution) -> bool:
+    """Return whether an approval has this very answer, whoever gave it."""
+    edited = row.updated_input and json.loads(row.updated_input)
+    return (row.status, row.message, edited) == (
+        resolution.status,
+        resolution.message,
+        resolution.updated_input and json.loads(resolution.updated_input),
+    )
+
+
+def _taken(row: ApprovalRow) -> str:
+    name = f"approval {ids.text(row.id)}"
+    if row.status in ("withdrawn", "lost"):
+        return f"{name} needs no answer any more: {row.message}"
+    if row.status == "timed_out":
+        return f"{name} was denied at its deadline"
+    return f"{name} was {row.status} by {row.decided_by} already"

@@ -1,0 +1,171 @@
+"""Ask for an approval: by the rules if they decide, else by waiting for an answer."""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hubd.activation import Actor, Host, NotFound
+from hubd.plugins.claudecode import options as session_options
+from hubd.plugins.claudecode import sessions
+from hubd.plugins.claudecode.approvals import store
+from hubd.plugins.claudecode.approvals.limits import default_approver
+from hubd.plugins.claudecode.approvals.store import ApprovalRow, NewApproval, Resolution
+from hubd.plugins.claudecode.approvals.who import actor_text
+from hubd.plugins.claudecode.record.recording import DISK_FAILURES, RETRY_SECONDS
+from hubd.plugins.claudecode.sessions import SESSIONS, SessionRow
+from hubd.plugins.loopback import rule_store
+from hubd.plugins.loopback.rules.decide import decide
+from hubd.plugins.loopback.rules.rule import Decision, ToolCall
+from hubd.plugins.loopback.settings import Settings
+from hubd.storage import ids
+from hubd.storage.database import Database, Tx
+from hubd.storage.streams import streams
+
+
+class Request(NamedTuple):
+    """A tool call that an agent asks about."""
+
+    tool_name: str
+    input: Mapping[str, Any]
+    tool_use_id: str
+    agent_id: str | None
+
+
+class Asking:
+    """Records questions of agents, and waits for their answers."""
+
+    def __init__(self, db: Database, host: Host, settings: Settings) -> None:
+        self._db = db
+        self._host = host
+        self._settings = settings
+
+    async def ask(self, request: Request) -> ApprovalRow:
+        """Record a question and return its approval when it is decided.
+
+        A chat's approval stays pending if this call is cancelled: the hub may be stopping. Any
+        other approval is withdrawn, because its agent does not wait any more.
+        """
+        actor = self._host.client.actor
+        session = await self._session(actor)
+        row = await self._record(actor, session, request)
+        try:
+            return await self._decided(row)
+        except asyncio.CancelledError:
+            if row.stream is None:
+                gone = Resolution("withdrawn", "hub", "the agent does not wait any more")
+                now = int(time.time())
+                await asyncio.shield(
+                    self._db.transaction(lambda tx: store.resolve(tx, row, gone, now))
+                )
+            raise
+
+    async def _session(self, actor: Actor) -> SessionRow | None:
+        if actor.kind != "session":
+            return None
+        try:
+            return await SESSIONS.look_up(self._db, actor.id)
+        except NotFound:
+            return None
+
+    async def _record(
+        self, actor: Actor, session: SessionRow | None, request: Request
+    ) -> ApprovalRow:
+        """Store the question, with its answer if a rule decides; retry until the disk takes it."""
+        call = tool_call(request.tool_name, request.input, session)
+        while True:
+            new = await self._new(actor, session, request)
+            decision = await self.decide(call)
+            now = int(time.time())
+            try:
+                row = await self._db.transaction(lambda tx: _store(tx, new, decision, now))  # noqa: B023  awaited here
+            except DISK_FAILURES:
+                # The agent waits meanwhile.
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if row is not None:
+                return row
+
+    async def decide(self, call: ToolCall) -> Decision:
+        """Return the decision of the rules about a call."""
+        now = int(time.time())
+        rules = await rule_store.usable(self._db, now)
+        # Paths are looked up on the disk.
+        return await asyncio.to_thread(decide, call, rules, now)
+
+    async def _new(
+        self, actor: Actor, session: SessionRow | None, request: Request
+    ) -> NewApproval:
+        now = int(time.time())
+        new = NewApproval(
+            asker=actor_text(actor),
+            tool_name=request.tool_name,
+            tool_use_id=request.tool_use_id,
+            input=json.dumps(request.input),
+            agent_id=request.agent_id,
+            deadline_at=now + self._settings.deadline_secs,
+        )
+        if session is None:
+            return new
+        options = session_options.stored_options(session)
+        approver: store.Approver = options.get("approver") or default_approver(session)
+        stream = await streams.running(self._db, session.id)
+        escalate = options.get("escalate_secs")
+        escalate = self._settings.escalate_secs if escalate is None else escalate
+        return new._replace(
+            approver=approver,
+            ancestors=await sessions.ancestors(self._db, session),
+            escalate_at=now + escalate if approver == "parent_then_human" else None,
+            deadline_at=now + (options.get("deadline_secs") or self._settings.deadline_secs),
+            session_id=session.id,
+            session_name=session.name,
+            stream=stream.key if stream else None,
+            working_dir=session.working_dir,
+        )
+
+    async def _decided(self, row: ApprovalRow) -> ApprovalRow:
+        with self._db.waiters.waiting_for(row.topic) as changed:
+            while True:
+                changed.clear()
+                row = await store.reread(self._db, row.key)
+                if row.status != "pending":
+                    return row
+                await changed.wait()
+
+
+def tool_call(
+    tool_name: str, tool_input: Mapping[str, Any], session: SessionRow | None
+) -> ToolCall:
+    """Return a call as the rules see it."""
+    if session is None:
+        return ToolCall(tool_name, tool_input)
+    return ToolCall(
+        tool_name, tool_input, session.working_dir, ids.text(session.id), session.name
+    )
+
+
+def _store(tx: Tx, new: NewApproval, decision: Decision, now: int) -> ApprovalRow | None:
+    """Store a question, and the answer of the rules if there is one.
+
+    Returns:
+        None if a deciding rule is used up by now: the rules decide again.
+    """
+    if new.stream is not None:
+        before = store.newest_of_call(tx, new.stream, new.tool_use_id)
+        if before is not None and not store.is_new_call(tx, new.stream, new.tool_use_id):
+            # The agent asks again after a restart.
+            return before
+    if decision.effect != "ask" and not all(
+        rule_store.use(tx, rule.id, now) for rule in decision.rules
+    ):
+        return None
+    row = store.ask(tx, new, now)
+    if decision.effect == "ask":
+        return row
+    assert decision.rule is not None
+    rule_id = ids.text(decision.rule.id)
+    if decision.effect == "allow":
+        return store.resolve(tx, row, Resolution("approved", f"rule:{rule_id}"), now)
+    reason = f"A rule of this hub denies this call: {decision.rule}"
+    return store.resolve(tx, row, Resolution("denied", f"rule:{rule_id}", reason), now)

@@ -1,0 +1,142 @@
+"""Ask the caller about each approval as it arrives."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+from hubd.activation import Actor, Cancelled, Conflict, HubError, Option, method
+from hubd.activation.params import IdPrefix
+from hubd.plugins.claudecode.approvals import store
+from hubd.plugins.claudecode.approvals.store import ApprovalRow
+from hubd.plugins.claudecode.approvals.who import is_asked
+from hubd.plugins.loopback import events
+from hubd.plugins.loopback.answering import Reply
+from hubd.plugins.loopback.methods.base import LoopbackBase
+from hubd.plugins.loopback.question import ASK_USER, OPTIONS, describe, editable, edited
+from hubd.storage import ids
+from hubd.storage.streams import streams
+
+
+class Watching(LoopbackBase):
+    """The method `watch`."""
+
+    @method(bidirectional=True)
+    async def watch(
+        self, stream_id: IdPrefix | None = None
+    ) -> AsyncIterator[events.Asked | events.Answered | events.Declined]:
+        """Ask the caller about each approval as it arrives, until the caller leaves.
+
+        Any number of callers may watch. The first answer counts, and the question is withdrawn
+        from the others.
+
+        Args:
+            stream_id: The chat to watch: its id, or the first 8 or more digits; all by default.
+        """
+        stream = await streams.look_up(self.db, stream_id) if stream_id else None
+        actor = self.host.client.actor
+        # Approvals that the caller declined to answer are not put to it again.
+        declined: set[int] = set()
+        with self.db.waiters.waiting_for(store.ALL) as changed:
+            while True:
+                changed.clear()
+                row = await self._next(actor, stream, declined)
+                if row is None:
+                    await changed.wait()
+                    continue
+                yield events.Asked(approval=row.public())
+                reply = asyncio.create_task(self._ask(actor, row), name="question")
+                try:
+                    await self._until_answered(row, reply, changed)
+                finally:
+                    reply.cancel()
+                    await asyncio.wait([reply])
+                row = await store.reread(self.db, row.key)
+                if row.status == "pending":
+                    declined.add(row.key)
+                    yield events.Declined(approval_id=ids.text(row.id))
+                else:
+                    yield events.Answered(
+                        approval_id=ids.text(row.id), status=row.status, by=row.decided_by or ""
+                    )
+                changed.set()
+
+    async def _next(
+        self, actor: Actor, stream: streams.StreamRow | None, declined: set[int]
+    ) -> ApprovalRow | None:
+        now = time.time()
+        for row in await store.all_pending(self.db):
+            is_here = stream is None or row.stream == stream.key
+            if is_here and row.key not in declined and is_asked(actor, row, now):
+                return row
+        return None
+
+    async def _until_answered(
+        self, row: ApprovalRow, reply: "asyncio.Task[None]", changed: asyncio.Event
+    ) -> None:
+        """Wait for the caller's answer, or for another one, which withdraws the question."""
+        while not reply.done():
+            current = await store.reread(self.db, row.key)
+            if current.status != "pending":
+                reply.cancel(f"{current.status} by {current.decided_by}")
+                return
+            changed.clear()
+            wait = asyncio.create_task(changed.wait())
+            try:
+                await asyncio.wait([reply, wait], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                wait.cancel()
+
+    async def _ask(self, actor: Actor, row: ApprovalRow) -> None:
+        """Put one approval to the caller and record the answer; return if it declines."""
+        try:
+            reply = await self._reply(row)
+            await self.answering.answer(actor, row, reply)
+        except Conflict:
+            pass  # another answer was first
+        except Cancelled:
+            pass  # the caller declined
+        except HubError as error:
+            await self.host.advise(error.code, error.message)
+
+    async def _reply(self, row: ApprovalRow) -> Reply:
+        approval = row.public()
+        if row.tool_name == ASK_USER and approval["input"].get("questions"):
+            return await self._answers(approval["input"]["questions"])
+        [choice] = await self.host.select(describe(approval), OPTIONS, timeout_seconds=None)
+        if choice == "message":
+            text = await self.host.prompt("Message for the agent", timeout_seconds=None)
+            return Reply(approve=False, message=text or None)
+        if choice == "edit":
+            field, text = editable(approval["input"])
+            while True:
+                text = await self.host.prompt(
+                    "Edit the input", default=text, multiline=True, timeout_seconds=None
+                )
+                try:
+                    return Reply(
+                        approve=True, updated_input=edited(approval["input"], field, text)
+                    )
+                except ValueError as error:
+                    await self.host.advise("invalid_input", f"{error}")
+        if choice in ("session", "always"):
+            return Reply(approve=True, remember=choice)
+        return Reply(approve=choice == "allow")
+
+    async def _answers(self, questions: list[dict[str, object]]) -> Reply:
+        """Ask the questions of an agent to its user."""
+        answers: dict[str, object] = {}
+        for question in questions:
+            text = str(question.get("question") or "")
+            listed = question.get("options")
+            options = [
+                Option(str(entry.get("label")), str(entry.get("label")), entry.get("description"))
+                for entry in (listed if isinstance(listed, list) else [])
+                if isinstance(entry, dict)
+            ]
+            if not options:
+                answers[text] = await self.host.prompt(text, timeout_seconds=None)
+                continue
+            multi = bool(question.get("multiSelect"))
+            chosen = await self.host.select(text, options, multi=multi, timeout_seconds=None)
+            answers[text] = ", ".join(chosen)
+        return Reply(approve=True, answers=answers)

@@ -1,0 +1,15 @@
+"""The settings of loopback."""
+
+from pydantic import BaseModel, Field
+
+
+class Settings(BaseModel, defer_build=True):
+    """Times of approvals, and the command that tells people about them."""
+
+    # Seconds after which an unanswered approval is denied.
+    deadline_secs: int = Field(86_400, ge=1)
+    # Seconds after which people are asked too, if a session's approver is `parent_then_human`.
+    escalate_secs: int = Field(300, ge=0)
+    # A command and its arguments. It gets each approval that people are asked about as JSON on
+    # its standard input.
+    notify: list[str] = Field(default_factory=list)
