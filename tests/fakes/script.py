@@ -25,7 +25,11 @@ SIGNATURE: Final = "ZmFrZSBzaWduYXR1cmU="
 _DIRECTIVE: Final = re.compile(r"\b(SAY|THINK|RUN_BASH|TOOLS|STATUS|CUT|SLOW|HANG)\[")
 
 # Texts that claude adds to user messages.
-_NOT_A_PROMPT: Final = ("<system-reminder>", "[Request interrupted")
+_NOT_A_PROMPT: Final = (
+    "<system-reminder>",
+    "[Request interrupted",
+    "Continue from where you left off.",
+)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from hubd.plugins.claudecode.native.entries import (
 )
 from hubd.plugins.claudecode.native.files import projects_directory, session_file
 from hubd.plugins.claudecode.native.listing import NativeSession, list_sessions
+from hubd.plugins.claudecode.native.restoring import restore_entries
 from hubd.plugins.claudecode.native.writing import write_session
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "list_sessions",
     "projects_directory",
     "read_history",
+    "restore_entries",
     "session_file",
     "write_session",
 ]

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from hubd.errors import Conflict
 
@@ -193,6 +193,20 @@ def as_entry(raw: dict[str, Any]) -> NativeEntry | None:
         message=message if has_message and isinstance(message, dict) else {},
         raw=raw,
     )
+
+
+def entry_at(file: BinaryIO, offset: int) -> NativeEntry | None:
+    """Return the entry of the line at an offset; None for bookkeeping and damaged lines."""
+    file.seek(offset)
+    return entry_of(file.readline())
+
+
+def entry_of(line: bytes) -> NativeEntry | None:
+    """Return the entry of a line; None for bookkeeping and damaged lines."""
+    try:
+        return as_entry(parse(line))
+    except ValueError:
+        return None
 
 
 def ids_in(blocks: list[dict[str, Any]], kind: str, key: str) -> Iterator[str]:

@@ -54,6 +54,16 @@ def session_file(environ: Mapping[str, str], cwd: Path, session_id: str) -> Path
     return max(((time, path) for time, path in times if time is not None), default=(0, own))[1]
 
 
+def check_file(file: Path, session_id: str) -> None:
+    """Check that a path is the file of a session, before the file is changed.
+
+    Raises:
+        InvalidParams: It is another file.
+    """
+    if not is_session_id(session_id) or file.name != f"{session_id}.jsonl":
+        raise InvalidParams(f"{file} is not the file of Claude's session {session_id!r}")
+
+
 def is_session_id(text: str) -> bool:
     """Return whether a text is a UUID as `claude` writes them."""
     try:

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,8 @@ from uuid import uuid4
 
 from hubd.errors import Conflict, InvalidParams
 from hubd.plugins.claudecode.native.conversations import NativeMessage
+from hubd.plugins.claudecode.native.entries import ids_in
+from hubd.plugins.claudecode.native.file_end import sync_directory
 
 # The tokens of the written messages were not paid for in this session.
 _NO_USAGE: Final = {
@@ -39,6 +42,9 @@ def write_session(
 
     `claude` leaves out thinking of other models, and thinking without a model.
 
+    The last message of the assistant may have calls without results. After `write_marker`,
+    `claude` carries out one of them.
+
     Args:
         path: The file; missing directories are created. See `session_file`.
         session_id: The id for `--resume`.
@@ -56,32 +62,45 @@ def write_session(
         InvalidParams: The list is empty, an id is used twice, or content is not JSON.
         OSError: The file cannot be written; no part of it stays.
     """
-    frame = {
+    frame = frame_of(session_id, cwd, version)
+    entries: list[dict[str, Any]] = []
+    calls: dict[str, str] = {}
+    partial = _answers_some_calls(messages)
+    for message in messages[:-1] if partial else messages:
+        for entry in entries_of(message, now):
+            before = entries[-1]["uuid"] if entries else None
+            entries.append({"parentUuid": before, "isSidechain": False, **entry, **frame})
+            calls |= calls_in(entry)
+    if partial:
+        # Each result follows its call. `claude` finds it there when it continues at another call.
+        for entry in entries_of(split_results(messages[-1]), now):
+            parent = {"parentUuid": call_of(entry, calls), "isSidechain": False}
+            entries.append({**parent, **entry, **frame})
+    if not entries:
+        raise InvalidParams("a session needs at least one message")
+    if len({entry["uuid"] for entry in entries}) < len(entries):
+        raise InvalidParams("two entries of a session cannot have the same id")
+    _write(path, encoded(entries), overwrite=overwrite)
+    last: str = entries[-1]["uuid"]
+    return last
+
+
+def frame_of(session_id: str, cwd: Path, version: str) -> dict[str, Any]:
+    """Return the fields that all entries of a file share."""
+    return {
         "userType": "external",
         "entrypoint": "hubd",
         "cwd": str(cwd),
         "sessionId": session_id,
         "version": version,
     }
-    entries: list[dict[str, Any]] = []
-    for message in messages:
-        for entry in _entries(message, _timestamp(now)):
-            before = entries[-1]["uuid"] if entries else None
-            entries.append({"parentUuid": before, "isSidechain": False, **entry, **frame})
-    if not entries:
-        raise InvalidParams("a session needs at least one message")
-    if len({entry["uuid"] for entry in entries}) < len(entries):
-        raise InvalidParams("two entries of a session cannot have the same id")
-    _write(path, _encoded(entries), overwrite=overwrite)
-    last: str = entries[-1]["uuid"]
-    return last
 
 
-def _entries(message: NativeMessage, now: str) -> Iterator[dict[str, Any]]:
+def entries_of(message: NativeMessage, now: datetime) -> Iterator[dict[str, Any]]:
     """Yield the entries of one message, without their parents."""
     identity = message.message_id or f"msg_{uuid4().hex[:24]}"
     for uuid, blocks in _parts(message):
-        entry = {"uuid": uuid, "timestamp": message.timestamp or now}
+        entry = {"uuid": uuid, "timestamp": message.timestamp or _timestamp(now)}
         if message.role == "user":
             yield {"type": "user", "message": {"role": "user", "content": blocks}, **entry}
             continue
@@ -113,9 +132,44 @@ def _parts(message: NativeMessage) -> Iterator[tuple[str, list[dict[str, Any]]]]
     yield uuids[-1], blocks[len(uuids) - 1 :]
 
 
-def _encoded(entries: list[dict[str, Any]]) -> bytes:
+def calls_in(entry: dict[str, Any]) -> dict[str, str]:
+    """Return the entry's id for each tool call in it."""
+    calls = ids_in(entry["message"]["content"], "tool_use", "id")
+    return dict.fromkeys(calls, entry["uuid"])
+
+
+def call_of(entry: dict[str, Any], calls: dict[str, str]) -> str | None:
+    """Return the entry of the call that an entry answers, if it answers one."""
+    results = list(ids_in(entry["message"]["content"], "tool_result", "tool_use_id"))
+    return calls.get(results[0]) if results else None
+
+
+def split_results(message: NativeMessage) -> NativeMessage:
+    """Return a message with one entry for each block, as `claude` writes tool results."""
+    if len(message.uuids) == len(message.content):
+        return message
+    return replace(message, uuids=tuple(str(uuid4()) for _ in message.content))
+
+
+def _answers_some_calls(messages: Sequence[NativeMessage]) -> bool:
+    """Return whether the last message has results of some calls of the message before it."""
+    if len(messages) < 2 or messages[-1].role != "user":
+        return False
+    calls = set(ids_in(messages[-2].content, "tool_use", "id"))
+    answered = set(ids_in(messages[-1].content, "tool_result", "tool_use_id"))
+    return len(answered) == len(messages[-1].content) and answered < calls
+
+
+def encoded(entries: Sequence[dict[str, Any]]) -> bytes:
+    """Return the lines of entries.
+
+    Raises:
+        InvalidParams: Content is not JSON.
+    """
     try:
-        lines = [json.dumps(entry, allow_nan=False) for entry in entries]
+        # Compact, as `claude` writes them: it looks for `"tool_use_id":"ID"` in the text.
+        separators = (",", ":")
+        lines = [json.dumps(entry, allow_nan=False, separators=separators) for entry in entries]
     except (TypeError, ValueError, RecursionError) as problem:
         raise InvalidParams(f"a message cannot be written as JSON: {problem}") from None
     return "".join(f"{line}\n" for line in lines).encode()
@@ -145,8 +199,4 @@ def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(path.parent)

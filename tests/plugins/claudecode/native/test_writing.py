@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,20 @@ from hubd.plugins.claudecode.native import (
     conversation,
     leaves,
     read_history,
+    restore_entries,
     write_session,
 )
+from hubd.plugins.claudecode.native.pending_call import inspect
 from tests.plugins.claudecode.native.native_content import (
     IMAGE,
     RECORDED,
     SESSION,
     THOUGHT,
     assistant,
+    attachment,
     call,
     conversations,
+    encoded,
     result,
     text,
     user,
@@ -148,3 +153,58 @@ def test_times_are_written_in_utc(tmp_path: Path) -> None:
         write_session(path, messages=[user(text("x"))], now=now, **known)
         stamps.append(conversation(read_history(path)).messages[0].timestamp)
     assert stamps[0] == stamps[1]
+
+
+def test_a_session_may_end_in_open_calls(tmp_path: Path) -> None:
+    file = tmp_path / f"{SESSION}.jsonl"
+    called = assistant(text("both"), call("1"), call("2"), uuids=("a", "b", "c"))
+    write(file, [user(text("go")), called])
+    assert [each.entry_uuid for each in inspect(file, "toolu_1").open_calls] == ["b", "c"]
+    write(file, [user(text("go")), called, user(result("1"))], overwrite=True)
+    state = inspect(file, "toolu_2")
+    assert (state.kind, [each.tool_use_id for each in state.open_calls]) == ("open", ["toolu_2"])
+    # The result follows its own call, so that the other call can be continued.
+    *_, last = read_history(file).entries
+    assert (last.parent_uuid, last.blocks) == ("b", [result("1")])
+
+
+TURN = [
+    user(text("go"), uuids=("p",)),
+    assistant(text("both"), call("1"), call("2"), uuids=("a", "b", "c"), message_id="msg_1"),
+    user(result("1"), result("2"), uuids=("r", "q")),
+    assistant(call("3"), uuids=("d",), message_id="msg_2"),
+]
+
+
+def restore(file: Path, messages: Sequence[NativeMessage]) -> bool:
+    known: dict[str, Any] = {"session_id": SESSION, "cwd": Path("/work"), "version": "2.1.325"}
+    return restore_entries(file, messages=messages, **known, now=NOW)
+
+
+@pytest.mark.parametrize("lines", range(8))
+def test_lost_entries_of_a_turn_are_restored(tmp_path: Path, lines: int) -> None:
+    file = tmp_path / f"{SESSION}.jsonl"
+    write(file, [user(text("earlier")), assistant(text("ok")), *TURN])
+    complete = file.read_bytes().splitlines(keepends=True)
+    # The program adds attachments, and the last line may be torn.
+    attached = encoded(attachment("x", read_history(file).entries[1 + lines].uuid))
+    file.write_bytes(b"".join([*complete[: 2 + lines], attached, b'{"type":"us']))
+    messages = [replace(TURN[0], uuids=()), *TURN[1:]]
+    for _ in range(2):
+        assert restore(file, messages) is (lines > 0)
+        if lines > 0:
+            told = conversation(read_history(file)).messages
+            assert [each.content for each in told[2:]] == [each.content for each in TURN]
+            assert len(file.read_bytes().splitlines()) == len(complete) + 2
+            assert inspect(file, "toolu_3").kind == "open"
+
+
+def test_a_file_of_another_turn_is_not_restored(tmp_path: Path) -> None:
+    file = tmp_path / f"{SESSION}.jsonl"
+    assert restore(file, TURN) is False
+    write(file, [user(text("other"))])
+    before = file.read_bytes()
+    assert restore(file, TURN) is False
+    assert file.read_bytes() == before
+    with pytest.raises(InvalidParams):
+        restore(tmp_path / "other.jsonl", TURN)
