@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +35,9 @@ log = logging.getLogger("hubd.claudecode")
 
 # Seconds that an interrupted program gets to end its turn; then it is killed.
 INTERRUPT_SECONDS: Final = 5.0
+# The program writes a call to its session file about 0.1 s after it asks.
+SYNC_SECONDS: Final = 0.05
+SYNC_ATTEMPTS: Final = 40
 
 
 @dataclass(frozen=True)
@@ -87,13 +90,16 @@ class Chat:
         self.questions = Questions(
             host,
             db,
+            self.recording.write_beside,
             stream.key,
             launch.acts_as or Actor("hub"),
             self._secure_native_file,
             on_questions,
         )
-        # The native session whose file was stored and synced.
+        # The native session whose file is stored.
         self._secured: str | None = None
+        # Tasks that wait for calls in that file.
+        self._syncs: set[asyncio.Task[None]] = set()
         # Set when the program is ended because its calls wait for approvals.
         self.is_parked = False
         # True if the chat is not complete: it waits for approvals without a process.
@@ -131,6 +137,8 @@ class Chat:
         except BaseExceptionGroup as group:
             error = self._explain(group)
         await self.questions.close()
+        for sync in self._syncs:
+            sync.cancel()
         if self.is_parked and self._ending is None and self.recording.mirror.result is None:
             await self._leave_open()
             return
@@ -187,20 +195,26 @@ class Chat:
         self.is_left_open = True
         self.ended.set()
 
-    async def _secure_native_file(self) -> None:
-        """Store the path of the program's session file, and let the disk take the file.
+    async def _secure_native_file(self, tool_use_id: str) -> None:
+        """Store the path of the program's session file, and let the disk take the call in it.
 
-        A call that waits is continued from this file, even if the machine loses power now.
+        A call that waits is continued from this file. If the call is not there after a crash, the
+        file is written anew from the hub's own record.
         """
         native_id, find = self.recording.mirror.native_id, self._launch.session_file
         if native_id is None or find is None:
             return
         file = await asyncio.to_thread(find, native_id)
-        await asyncio.to_thread(pending_call.sync, file)
         if self._secured != native_id:
             key = self._stream.key
-            await self._db.transaction(lambda tx: store.set_native_file(tx, key, str(file)))
+            await self.recording.write_beside(
+                lambda tx: store.set_native_file(tx, key, str(file))
+            )
             self._secured = native_id
+        # The program writes the call a little later than it asks.
+        task = asyncio.create_task(_sync_call(file, tool_use_id))
+        self._syncs.add(task)
+        task.add_done_callback(self._syncs.discard)
 
     async def _ended_or_stuck(self) -> None:
         """Wait until the end of the chat is on disk, or the disk refuses it."""
@@ -353,3 +367,12 @@ class Chat:
             return f"{first.filename or 'a file'} cannot be used: {first.strerror or first}"
         log.error("a chat failed", exc_info=first, extra=self._extra)
         return f"{type(first).__name__}: {first}"
+
+
+async def _sync_call(file: Path, tool_use_id: str) -> None:
+    """Let the disk take a session file as soon as a call is in it."""
+    with suppress(OSError):
+        for _ in range(SYNC_ATTEMPTS):
+            if await asyncio.to_thread(pending_call.sync, file, tool_use_id):
+                return
+            await asyncio.sleep(SYNC_SECONDS)

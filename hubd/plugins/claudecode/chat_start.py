@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from uuid import uuid4
 
 from hubd.activation import Actor, Host, InvalidParams
 from hubd.offline_agent.project import SESSIONS_DIRECTORY
@@ -20,12 +22,12 @@ from hubd.plugins.claudecode.approvals.resumption import CallLost, Resumption
 from hubd.plugins.claudecode.chat import Chat, Launch
 from hubd.plugins.claudecode.chat_events import Passthrough
 from hubd.plugins.claudecode.chat_request import ChatRequest
-from hubd.plugins.claudecode.native import projects_directory, session_file
+from hubd.plugins.claudecode.native import projects_directory, session_file, write_session
 from hubd.plugins.claudecode.program.argv import ChatOptions
 from hubd.plugins.claudecode.program.engine import OFFLINE_MODEL, Engine, Settings, choose
 from hubd.plugins.claudecode.program.hub_server import with_hub
 from hubd.plugins.claudecode.program.private_files import make_private
-from hubd.plugins.claudecode.record.context import Context
+from hubd.plugins.claudecode.record.context import Context, open_messages
 from hubd.plugins.claudecode.record.mirror import Mirror
 from hubd.plugins.claudecode.record.restoration import restore
 from hubd.plugins.claudecode.resume import WRITTEN_AS, prepare
@@ -201,28 +203,34 @@ class ChatStart:
         elif projects_directory(env) != file.parents[1]:
             # The environment is another one now. The session file decides.
             env = session_env = {**env, "CLAUDE_CONFIG_DIR": str(file.parents[2])}
-        native_id = file.stem
+        digest = session_options.system_prompt_digest(options)
+        now = int(time.time())
+
+        def restored(tx: Tx) -> Mirror:
+            mirror = Mirror(
+                session, stream.key, engine.name, ephemeral=request.ephemeral, system_prompt=digest
+            )
+            restore(tx, mirror, streams.by_key(tx, stream.key), now)
+            return mirror
+
+        mirror = await self._db.transaction(restored)
         resumption = Resumption(
             file=file,
-            native_id=native_id,
+            native_id=file.stem,
             working_dir=Path(session.working_dir),
             version=await self._version(engine, env),
             permission_mode=options.permission_mode or "default",
             tool_use_id=undone[0].tool_use_id,
         )
+        if await resumption.is_missing():
+            await self._rewrite(resumption, mirror, session_env)
         await resumption.check()
-        options = replace(options, resume=native_id)
-        digest = session_options.system_prompt_digest(options)
-        mirror = Mirror(
-            session, stream.key, engine.name, ephemeral=request.ephemeral, system_prompt=digest
-        )
-        now = int(time.time())
+        mirror.native_id = resumption.native_id
+        options = replace(options, resume=resumption.native_id)
 
         def begin(tx: Tx) -> bool:
-            current = streams.by_key(tx, stream.key)
-            if current.status not in ("running", "awaiting_permission"):
+            if streams.by_key(tx, stream.key).status not in ("running", "awaiting_permission"):
                 return False  # cancelled in the meantime
-            restore(tx, mirror, current, now)
             data = {"environment": env_source} if env_source else {}
             mirror.push(tx, Passthrough.fields(event_type="resumed", data=data), now)
             return True
@@ -231,6 +239,26 @@ class ChatStart:
         launch = replace(launch, resumption=resumption)
         chat = Chat(self._host, self._db, stream, mirror, engine, launch, on_questions)
         return PreparedChat(chat, begin)
+
+    async def _rewrite(
+        self, resumption: Resumption, mirror: Mirror, environ: Mapping[str, str]
+    ) -> None:
+        """Write the native session anew from the hub's record, because its file lacks the call."""
+        if mirror.last_message is None:
+            return
+        messages = open_messages(await self._context.messages(mirror.last_message))
+        native_id = str(uuid4())
+        file = session_file(environ, resumption.working_dir, native_id)
+        await asyncio.to_thread(
+            write_session,
+            file,
+            session_id=native_id,
+            cwd=resumption.working_dir,
+            messages=messages,
+            version=WRITTEN_AS,
+            now=datetime.now(UTC),
+        )
+        resumption.file, resumption.native_id = file, native_id
 
     def _environment(
         self, stream: streams.StreamRow, env: Mapping[str, str] | None

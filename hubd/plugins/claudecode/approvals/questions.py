@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from hubd.activation import Actor, ChildProcess, Host
 from hubd.errors import HubError
@@ -12,12 +12,9 @@ from hubd.plugins.claudecode.approvals import store
 from hubd.plugins.claudecode.approvals.store import Resolution
 from hubd.plugins.claudecode.program import process
 from hubd.plugins.claudecode.protocol.messages import ControlRequest, Message, Other
-from hubd.plugins.claudecode.record.recording import DISK_FAILURES, RETRY_SECONDS
 from hubd.storage.database import Database, Tx
 
 log = logging.getLogger("hubd.claudecode")
-
-T = TypeVar("T")
 
 UNKNOWN_OUTCOME: Final = (
     "This call was started before the hub stopped, and its outcome is unknown. Check whether it "
@@ -58,9 +55,10 @@ class Questions:
     Args:
         host: The hub.
         db: The database.
+        write: Runs a transaction, and repeats it while the disk refuses it.
         stream: The key of the chat's stream.
         session: The session that asks.
-        before_asking: Called before each question is stored.
+        before_asking: Called with the id of a tool call before its question is stored.
         changed: Called when a question was opened or answered.
     """
 
@@ -68,13 +66,15 @@ class Questions:
         self,
         host: Host,
         db: Database,
+        write: Callable[[Callable[[Tx], Any]], Awaitable[Any]],
         stream: int,
         session: Actor,
-        before_asking: Callable[[], Awaitable[None]],
+        before_asking: Callable[[str], Awaitable[None]],
         changed: Callable[[], None],
     ) -> None:
         self._host = host
         self._db = db
+        self._write = write
         self._stream = stream
         self._session = session
         self._before_asking = before_asking
@@ -142,7 +142,7 @@ class Questions:
         self, child: ChildProcess, request_id: str, question: Question, request: dict[str, Any]
     ) -> None:
         try:
-            await self._before_asking()
+            await self._before_asking(question.tool_use_id)
             answer = await self._decide(question, request)
             question.is_answered = True
             if answer.behavior == "allow" and not await self._start(answer):
@@ -180,7 +180,7 @@ class Questions:
     async def _start(self, answer: Answer) -> bool:
         """Note that a call starts. Return False if it has started before: it runs only once."""
         row = await store.look_up(self._db, answer.approval_id)
-        return await self._until_written(lambda tx: store.start_call(tx, row.key))
+        return bool(await self._write(lambda tx: store.start_call(tx, row.key)))
 
     async def _withdraw(self, tool_use_id: str) -> None:
         now = int(time.time())
@@ -190,12 +190,4 @@ class Questions:
             if row is not None:
                 store.resolve(tx, row, Resolution("withdrawn", "hub", "the turn ended"), now)
 
-        await self._until_written(withdraw)
-
-    async def _until_written(self, function: Callable[[Tx], T]) -> T:
-        """Run a transaction, and repeat it while the disk refuses it."""
-        while True:
-            try:
-                return await self._db.transaction(function)
-            except DISK_FAILURES:
-                await asyncio.sleep(RETRY_SECONDS)
+        await self._write(withdraw)

@@ -40,6 +40,11 @@ class Resumption:
     # The calls that were marked so far; each is marked once.
     _marked: set[str] = field(default_factory=set)
 
+    async def is_missing(self) -> bool:
+        """Return whether the session file lacks the call: it is gone, or a crash lost its end."""
+        state = await asyncio.to_thread(pending_call.inspect, self.file, self.tool_use_id)
+        return state.kind == "missing"
+
     async def check(self) -> None:
         """Check that the calls can be continued, and remove the traces of a hub that died.
 

@@ -268,6 +268,24 @@ def newest_of_call(tx: Tx, stream: int, tool_use_id: str) -> ApprovalRow | None:
     return ApprovalRow._make(row) if row else None
 
 
+def is_new_call(tx: Tx, stream: int, tool_use_id: str) -> bool:
+    """Return whether a chat has made a call more often than it has asked about it.
+
+    The same id twice is rare, but a program may use it again. A program that continues a call
+    after a restart asks again without a new call.
+    """
+    [calls] = tx.raw.execute(
+        "SELECT count(*) FROM chat_events WHERE stream = ? AND event_type = 'tool_use' "
+        "AND event_data ->> 'tool_use_id' = ?",
+        (stream, tool_use_id),
+    ).fetchone()
+    [questions] = tx.raw.execute(
+        "SELECT count(*) FROM claudecode_approvals WHERE stream = ? AND tool_use_id = ?",
+        (stream, tool_use_id),
+    ).fetchone()
+    return bool(calls > questions)
+
+
 def pending_of(tx: Tx, stream: int) -> list[ApprovalRow]:
     """Return the pending approvals of a chat, the oldest first."""
     sql = f"{_SELECT} WHERE stream = ? AND status = 'pending' ORDER BY key"

@@ -9,6 +9,7 @@ from hubd.plugins.claudecode import events, sessions
 from hubd.plugins.claudecode.handles import MessageRef, TurnRef
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase, session_ref
 from hubd.plugins.claudecode.methods.parameters import SESSION, NewName, SessionAddress
+from hubd.plugins.claudecode.options import stored_options
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns, SessionRow
 from hubd.storage import ids
 from hubd.storage.arbor import tree, walk
@@ -35,12 +36,13 @@ class Branches(ClaudeBase):
                 more digits; the head by default.
         """
         source = await self.session_named(where)
+        parent = source.parent
+        if self.host.client.actor.is_agent:
+            parent = await self.check_starter(stored_options(source))
 
         def fork(tx: Tx) -> SessionRow:
             current = SESSIONS.reread(tx, source)
-            columns = Columns(
-                current.working_dir, current.options, current.engine, parent or current.parent
-            )
+            columns = Columns(current.working_dir, current.options, current.engine, parent)
             return SESSIONS.fork(tx, current, new_name, columns, heads.now(), at=at)
 
         session = await self.db.transaction(fork)

@@ -7,11 +7,19 @@ from typing import Unpack
 
 from pydantic_core import to_json
 
-from hubd.activation import Conflict, Encoded, ExecutionError, NotFound, method
+from hubd.activation import (
+    Conflict,
+    Encoded,
+    ExecutionError,
+    NotFound,
+    PermissionDenied,
+    method,
+)
 from hubd.conversations import heads
-from hubd.plugins.claudecode import events
+from hubd.plugins.claudecode import events, sessions
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.inline import Watcher
+from hubd.plugins.claudecode.approvals.who import actor_text
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
 from hubd.plugins.claudecode.chat_request import AcceptedChat, ChatRequest
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
@@ -109,6 +117,7 @@ class Chats(ClaudeBase):
                 )
             except Conflict:  # another call was faster
                 session = await SESSIONS.look_up(self.db, name)
+        await self._check_starter_of(session)
         if working_dir is not None:
             self._check_directory(session, working_dir)
         accepted = await self.queue.submit(
@@ -127,6 +136,21 @@ class Chats(ClaudeBase):
                 f"{', '.join(accepted.changed)}",
             )
         return accepted
+
+    async def _check_starter_of(self, session: SessionRow) -> None:
+        """Refuse an agent that chats in a session which it has not started.
+
+        Raises:
+            PermissionDenied: The session may have more rights than the agent.
+        """
+        actor = self.host.client.actor
+        if actor.kind == "session" and actor_text(actor) not in await sessions.ancestors(
+            self.db, session
+        ):
+            raise PermissionDenied(
+                f"this agent has not started session '{session.name}'",
+                suggestion="Use another name for a session of its own",
+            )
 
     def _check_directory(self, session: SessionRow, given: str) -> None:
         """Refuse another working directory than the session's.

@@ -210,6 +210,21 @@ def for_program(messages: Iterable[NativeMessage]) -> list[NativeMessage]:
     ]
 
 
+def open_messages(messages: Iterable[NativeMessage]) -> list[NativeMessage]:
+    """Return the messages for the program without the notes about missing tool results.
+
+    The last message of the assistant then has calls that wait to be carried out.
+    """
+    shortened = [
+        replace(
+            message,
+            content=[block for block in message.content if block.get("content") != NO_RESULT],
+        )
+        for message in for_program(messages)
+    ]
+    return [message for message in shortened if message.content]
+
+
 def _usable(blob: store.Blob) -> dict[str, Any] | None:
     """Return a block for a model; of a block that was cut off only its text."""
     block: dict[str, Any] = blob.data["block"]

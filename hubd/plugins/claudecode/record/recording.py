@@ -120,6 +120,16 @@ class Recording:
         await self._settle()
         await self._keep(end)
 
+    async def write_beside(self, function: Callable[[Tx], T]) -> T:
+        """Run a transaction of another task, and repeat it while the disk refuses it."""
+        while True:
+            try:
+                return await self._db.transaction(function)
+            except DISK_FAILURES:
+                if self._stopping.is_set():
+                    raise
+                await asyncio.sleep(RETRY_SECONDS)
+
     async def until_written(self, function: Callable[[Tx], T]) -> T:
         """Run a transaction, and repeat it while the disk refuses it.
 

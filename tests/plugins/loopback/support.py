@@ -1,0 +1,159 @@
+"""A daemon, an agent that asks for approvals, and a person at the daemon's socket."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.agent_process import agent_environment
+from tests.fakes.messages_api import FakeMessagesApi
+from tests.plugins.claudecode.chat_support import (
+    EngineName,
+    Event,
+    Step,
+    asking,
+    empty_environment,
+    run,
+    say,
+)
+from tests.plugins.claudecode.test_recovery import pids_of_stream
+from tests.support import PATIENCE_SECONDS, Daemon
+
+OPEN = ("queued", "running", "awaiting_permission")
+
+
+class Failure(Exception):
+    """A call ended with an error."""
+
+    def __init__(self, item: Event) -> None:
+        super().__init__(f"{item['code']}: {item['message']}")
+        self.code: str = item["code"]
+        self.message: str = item["message"]
+
+
+class Desk:
+    """A person who starts chats and answers their approvals."""
+
+    def __init__(
+        self, daemon: Daemon, directory: Path, engine: EngineName, api: FakeMessagesApi
+    ) -> None:
+        self.daemon = daemon
+        self.engine: EngineName = engine
+        self.api = api
+        self.cwd = directory / "project"
+        self.cwd.mkdir()
+        self.environment = agent_environment(directory / "agent", api.url)
+
+    async def items(self, method: str, /, **params: Any) -> list[Event]:
+        """All items of a call."""
+        context = {"cwd": str(self.cwd), "env": self.environment}
+        sent = {"method": method, "params": params, "context": context}
+        items: list[Event] = []
+        async with asyncio.timeout(PATIENCE_SECONDS), self.daemon.client() as client:
+            await client.send("plexus.call", sent)
+            await client.receive()
+            while not items or items[-1]["type"] != "done":
+                items.append((await client.receive())["params"]["result"])
+        return items
+
+    async def call(self, method: str, /, **params: Any) -> list[Event]:
+        """The events of a call.
+
+        Raises:
+            Failure: It ended with an error.
+        """
+        items = await self.items(method, **params)
+        for item in items:
+            if item["type"] == "error":
+                raise Failure(item)
+        return [item["content"] for item in items if item["type"] == "data"]
+
+    async def one(self, method: str, /, **params: Any) -> Event:
+        """The only event of a call."""
+        [event] = await self.call(method, **params)
+        return event
+
+    async def begin(self, *steps: Step, name: str = "s", **options: Any) -> str:
+        """Start a chat in the background; the id of its stream."""
+        if self.engine == "offline":
+            options["model"] = "offline"
+        prompt = options.pop("prompt", None) or asking(self.engine, *steps)
+        started = await self.one("claudecode.chat_async", name=name, prompt=prompt, **options)
+        assert started["engine"] == self.engine
+        return str(started["stream_id"])
+
+    async def begin_touch(self, file: str = "ran", **options: Any) -> str:
+        """Start a chat whose only call leaves a line in a file and needs an approval."""
+        return await self.begin(run(f"echo x >> {file}"), say("Ready."), **options)
+
+    def lines_in(self, file: str = "ran") -> int:
+        """How often the call has run."""
+        path = self.cwd / file
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
+    async def page(self, stream_id: str, wanted: Callable[[Event], bool]) -> Event:
+        """Poll a stream from its start until a page fits."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            seen = -1
+            while True:
+                page = await self.one(
+                    "claudecode.poll", stream_id=stream_id, from_seq=0, limit=1000
+                )
+                if wanted(page):
+                    return page
+                assert page["status"] in OPEN, page
+                if page["total_events"] == seen:
+                    # Wait for the next event, or for a change of the status.
+                    await self.one(
+                        "claudecode.poll", stream_id=stream_id, from_seq=seen, wait_ms=200
+                    )
+                seen = page["total_events"]
+
+    async def pending(self, stream_id: str) -> Event:
+        """The approval that a chat waits for."""
+        page = await self.page(stream_id, lambda page: bool(page["pending_approvals"]))
+        return dict(page["pending_approvals"][0])
+
+    async def until_parked(self, stream_id: str) -> None:
+        """Wait until no process of a chat runs."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while pids_of_stream(stream_id):
+                await asyncio.sleep(0.01)
+
+    async def answer(self, approval: Event, approve: bool = True, **more: Any) -> Event:
+        """Answer an approval."""
+        return await self.one(
+            "loopback.respond", approval_id=approval["id"], approve=approve, **more
+        )
+
+    async def ended(self, stream_id: str) -> Event:
+        """The page with all events of a chat that has ended."""
+        return await self.page(stream_id, lambda page: page["status"] not in OPEN)
+
+
+def events_in(page: Event, *kinds: str) -> list[Event]:
+    """The events of some types in a page."""
+    events = [record["event"] for record in page["events"]]
+    return [event for event in events if not kinds or event["type"] in kinds]
+
+
+def types_in(page: Event) -> list[str]:
+    """The types of the events of a page, without those that tests don't look at."""
+    return [event["type"] for event in events_in(page) if event["type"] != "passthrough"]
+
+
+@asynccontextmanager
+async def desk(
+    directory: Path, engine: EngineName, monkeypatch: pytest.MonkeyPatch, **variables: str
+) -> AsyncIterator[Desk]:
+    """A daemon with these variables in its environment, and a person at its socket."""
+    empty_environment(directory, monkeypatch)
+    async with FakeMessagesApi() as api:
+        daemon = Daemon(directory / "home")
+        # A chat that continues after a restart has the daemon's environment.
+        daemon.variables = {**agent_environment(directory / "agent", api.url), **variables}
+        with daemon:
+            yield Desk(daemon, directory, engine, api)
