@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hubd.activation import Actor, Unavailable, method
 from hubd.activation.params import Name
-from hubd.plugins.loopback import events
+from hubd.plugins.loopback import approval_events as events
 from hubd.plugins.loopback.methods.base import LoopbackBase
 from hubd.plugins.loopback.settings import Settings
 

@@ -9,7 +9,7 @@ from hubd.activation.params import IdPrefix
 from hubd.plugins.claudecode.approvals import store
 from hubd.plugins.claudecode.approvals.store import ApprovalRow
 from hubd.plugins.claudecode.approvals.who import is_asked
-from hubd.plugins.loopback import events
+from hubd.plugins.loopback import approval_events as events
 from hubd.plugins.loopback.answering import Reply
 from hubd.plugins.loopback.methods.base import LoopbackBase
 from hubd.plugins.loopback.question import ASK_USER, OPTIONS, describe, editable, edited
