@@ -1,22 +1,24 @@
 """Answer an approval: check the actor and the rules, then record the answer."""
 
+import asyncio
 import json
 import time
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from hubd.activation import Actor, Conflict, InvalidParams, PermissionDenied
 from hubd.plugins.claudecode.approvals import store
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, Resolution
 from hubd.plugins.claudecode.approvals.who import actor_text, may_answer
 from hubd.plugins.loopback import rule_store
-from hubd.plugins.loopback.asking import Asking
-from hubd.plugins.loopback.rules.remember import remember as exact_rule
-from hubd.plugins.loopback.rules.rule import ToolCall
+from hubd.plugins.loopback.rules.decide import decide
+from hubd.plugins.loopback.rules.remember import Remember, remembered
+from hubd.plugins.loopback.rules.rule import Effect, ToolCall
+from hubd.plugins.loopback.rules.subject import Subject, prepare
+from hubd.plugins.loopback.rules.words import InvalidPatternError
 from hubd.storage import ids
 from hubd.storage.database import Database, Tx
 
-Remember = Literal["session", "always"]
 DENIED = "The call was denied."
 
 
@@ -34,9 +36,8 @@ class Reply(NamedTuple):
 class Answering:
     """Records answers. The first one wins."""
 
-    def __init__(self, db: Database, asking: Asking) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
-        self._asking = asking
 
     async def answer(
         self, actor: Actor, row: ApprovalRow, reply: Reply
@@ -70,8 +71,7 @@ class Answering:
             ids.text(row.session_id) if row.session_id else None,
             row.session_name,
         )
-        if reply.approve and row.status == "pending":
-            await self._check_rules(call)
+        subject = await asyncio.to_thread(prepare, call)
         resolution = Resolution(
             "approved" if reply.approve else "denied",
             actor_text(actor),
@@ -80,23 +80,15 @@ class Answering:
         )
         now = int(time.time())
         return await self._db.transaction(
-            lambda tx: _answer(tx, row.key, resolution, call, reply.remember, now)
+            lambda tx: _answer(tx, row.key, resolution, subject, reply.remember, now)
         )
-
-    async def _check_rules(self, call: ToolCall) -> None:
-        decision = await self._asking.decide(call)
-        if decision.effect == "deny":
-            raise PermissionDenied(
-                f"{decision.rule} denies this call",
-                suggestion="A person can remove the rule with `synapse loopback rules-remove`",
-            )
 
 
 def _answer(
     tx: Tx,
     key: int,
     resolution: Resolution,
-    call: ToolCall,
+    subject: Subject,
     remember: Remember | None,
     now: int,
 ) -> tuple[ApprovalRow, str | None]:
@@ -105,12 +97,22 @@ def _answer(
         if _is_same(row, resolution):
             return row, None
         raise Conflict(_taken(row), suggestion="List the pending ones: `synapse loopback pending`")
+    if resolution.approved:
+        decision = decide(subject, rule_store.usable(tx, now), now)
+        if decision.effect == "deny":
+            raise PermissionDenied(
+                f"{decision.rule} denies this call",
+                suggestion="A person can remove the rule with `synapse loopback rules-remove`",
+            )
     answered = store.resolve(tx, row, resolution, now)
     if remember is None:
         return answered, None
-    new = exact_rule(call, remember, approved=resolution.approved)
-    rule = rule_store.add(tx, new, now)
-    return answered, ids.text(rule.id)
+    effect: Effect = "allow" if resolution.approved else "deny"
+    try:
+        new = remembered(subject, effect, remember, resolution.by)
+    except InvalidPatternError as error:
+        raise InvalidParams(f"this call can't be remembered: {error}") from error
+    return answered, ids.text(rule_store.add(tx, new, now).id)
 
 
 def _is_same(row: ApprovalRow, resolution: Resolution) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from hubd.activation import Actor, Host, NotFound
@@ -17,7 +18,8 @@ from hubd.plugins.claudecode.record.recording import DISK_FAILURES, RETRY_SECOND
 from hubd.plugins.claudecode.sessions import SESSIONS, SessionRow
 from hubd.plugins.loopback import rule_store
 from hubd.plugins.loopback.rules.decide import decide
-from hubd.plugins.loopback.rules.rule import Decision, ToolCall
+from hubd.plugins.loopback.rules.rule import ToolCall
+from hubd.plugins.loopback.rules.subject import Subject, prepare
 from hubd.plugins.loopback.settings import Settings
 from hubd.storage import ids
 from hubd.storage.database import Database, Tx
@@ -73,26 +75,20 @@ class Asking:
         self, actor: Actor, session: SessionRow | None, request: Request
     ) -> ApprovalRow:
         """Store the question, with its answer if a rule decides; retry until the disk takes it."""
-        call = tool_call(request.tool_name, request.input, session)
+        new = await self._new(actor, session, request)
+        call = ToolCall(request.tool_name, request.input)
+        if session is not None:
+            names = {"session_id": ids.text(session.id), "session_name": session.name}
+            call = replace(call, cwd=session.working_dir, **names)
+        # Paths are looked up on the disk.
+        subject = await asyncio.to_thread(prepare, call)
+        now = int(time.time())
         while True:
-            new = await self._new(actor, session, request)
-            decision = await self.decide(call)
-            now = int(time.time())
             try:
-                row = await self._db.transaction(lambda tx: _store(tx, new, decision, now))  # noqa: B023  awaited here
+                return await self._db.transaction(lambda tx: _store(tx, new, subject, now))
             except DISK_FAILURES:
                 # The agent waits meanwhile.
                 await asyncio.sleep(RETRY_SECONDS)
-                continue
-            if row is not None:
-                return row
-
-    async def decide(self, call: ToolCall) -> Decision:
-        """Return the decision of the rules about a call."""
-        now = int(time.time())
-        rules = await rule_store.usable(self._db, now)
-        # Paths are looked up on the disk.
-        return await asyncio.to_thread(decide, call, rules, now)
 
     async def _new(
         self, actor: Actor, session: SessionRow | None, request: Request
@@ -134,36 +130,19 @@ class Asking:
                 await changed.wait()
 
 
-def tool_call(
-    tool_name: str, tool_input: Mapping[str, Any], session: SessionRow | None
-) -> ToolCall:
-    """Return a call as the rules see it."""
-    if session is None:
-        return ToolCall(tool_name, tool_input)
-    return ToolCall(
-        tool_name, tool_input, session.working_dir, ids.text(session.id), session.name
-    )
-
-
-def _store(tx: Tx, new: NewApproval, decision: Decision, now: int) -> ApprovalRow | None:
-    """Store a question, and the answer of the rules if there is one.
-
-    Returns:
-        None if a deciding rule is used up by now: the rules decide again.
-    """
+def _store(tx: Tx, new: NewApproval, subject: Subject, now: int) -> ApprovalRow:
+    """Store a question, and the answer of the rules if there is one."""
     if new.stream is not None:
         before = store.newest_of_call(tx, new.stream, new.tool_use_id)
         if before is not None and not store.is_new_call(tx, new.stream, new.tool_use_id):
             # The agent asks again after a restart.
             return before
-    if decision.effect != "ask" and not all(
-        rule_store.use(tx, rule.id, now) for rule in decision.rules
-    ):
-        return None
+    decision = decide(subject, rule_store.usable(tx, now), now)
     row = store.ask(tx, new, now)
-    if decision.effect == "ask":
+    if decision.effect == "ask" or decision.rule is None:
         return row
-    assert decision.rule is not None
+    for rule in decision.rules:
+        rule_store.use(tx, rule.id, now)
     rule_id = ids.text(decision.rule.id)
     if decision.effect == "allow":
         return store.resolve(tx, row, Resolution("approved", f"rule:{rule_id}"), now)

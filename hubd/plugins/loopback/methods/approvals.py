@@ -16,9 +16,10 @@ from hubd.plugins.claudecode.approvals.store import ApprovalRow
 from hubd.plugins.claudecode.approvals.who import is_asked, may_answer
 from hubd.plugins.claudecode.sessions import SESSIONS
 from hubd.plugins.loopback import approval_events as events
-from hubd.plugins.loopback.answering import DENIED, Remember, Reply
+from hubd.plugins.loopback.answering import DENIED, Reply
 from hubd.plugins.loopback.asking import Request
 from hubd.plugins.loopback.methods.base import LIST_PENDING, LoopbackBase
+from hubd.plugins.loopback.rules.remember import Remember
 from hubd.storage import ids
 
 # The most seconds that one call waits for an approval.

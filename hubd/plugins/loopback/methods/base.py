@@ -24,4 +24,4 @@ class LoopbackBase(Activation):
     @cached_property
     def answering(self) -> Answering:
         """Answers approvals."""
-        return Answering(self.db, self.asking)
+        return Answering(self.db)
