@@ -263,7 +263,7 @@ class _Caller:
                 self._host.questions.expire(request.request_id)
                 return
             response = question.response(None if answer is DECLINED else answer)
-            problem = self._host.questions.answer(request.request_id, response)
+            problem = self._host.questions.answer(request.request_id, response, self.client.actor)
             if problem is not None:
                 raise AssertionError(f"{answer!r} does not answer the {question}: {problem}")
         except Exception as error:  # noqa: BLE001 -- the test's own code; it is raised in the test

@@ -22,12 +22,13 @@ from hubd.errors import (
     Unavailable,
 )
 from hubd.storage.database import Tx
-from hubd.wire.caller import Client, Context
+from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.handle import WireHandle
 
 __all__ = [
     "API_VERSION",
     "Activation",
+    "Actor",
     "Ambiguous",
     "AnyHandle",
     "Cancelled",

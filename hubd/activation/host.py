@@ -13,13 +13,13 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
 from hubd.errors import HubError
-from hubd.wire.caller import Client, Context
+from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.handle import WireHandle
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class ChildProcess(Protocol):
     """A child process that `host.process` started."""
 
     @property
-    def caller(self) -> Client:
-        """The client that called the method. The process acts on its behalf."""
+    def actor(self) -> Actor:
+        """The actor of the calls that the process and its descendants make to this hub."""
 
     @property
     def identity(self) -> tuple[int, str]:
@@ -132,7 +132,18 @@ class Host(Protocol):
 
     @property
     def client(self) -> Client:
-        """The calling program: its transport, its name, and its Claude session if it has one."""
+        """The calling program: its transport, its name, and the actor that it calls for.
+
+        Outside of a call, the actor is the hub itself. A background task keeps the client of the
+        call that started it, also after the call has ended.
+        """
+
+    def acting(self, actor: Actor) -> AbstractContextManager[None]:
+        """Act as another actor inside the block: `with self.host.acting(actor)`.
+
+        `client` and the calls inside have this actor and its grants. They have no caller to ask,
+        and no caller context. Tasks that are started inside act as this actor too.
+        """
 
     def call(
         self, method: str, /, **params: Any
@@ -229,6 +240,7 @@ class Host(Protocol):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         stdin: bytes | None = b"",
+        acts_as: Actor | None = None,
         mark: str | None = None,
         name: str | None = None,
         stderr_lines: bool = False,
@@ -251,6 +263,8 @@ class Host(Protocol):
             cwd: The working directory; by default the caller's, else the user's home.
             env: The whole environment, without the hub's secrets; by default `environment`.
             stdin: The standard input, empty by default; None keeps it open for `write`.
+            acts_as: The actor of the calls that the program and its descendants make to this
+                hub; by default that of the calling method's client.
             mark: A text that no other process on the machine has, such as a UUID. With it and
                 the stored identity, `end_process` ends descendants too.
             name: The name of the program in messages.
@@ -262,6 +276,21 @@ class Host(Protocol):
         Raises:
             Unavailable: The program does not exist, or cannot be started.
         """
+
+    def register_token(self, token: str, actor: Actor) -> None:
+        """Let connections with a session token act as an actor, until the daemon ends.
+
+        MCP clients send it in the header `X-Plexus-Session`, or to `hubd mcp` in the variable
+        `HUBD_SESSION_TOKEN`. The program that sends it, and its descendants, act as this actor on
+        every connection. A process in the tree of `host.process` keeps the actor of the tree.
+
+        Args:
+            token: A random text of at least 128 bits. The hub keeps only its digest.
+            actor: The actor.
+        """
+
+    def remove_token(self, token: str) -> None:
+        """Refuse new connections with a session token."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -280,11 +309,13 @@ class Host(Protocol):
         """
 
     async def confirm(
-        self, message: str, *, default: bool | None = None, timeout_seconds: float = 30.0
+        self, message: str, *, default: bool | None = None, timeout_seconds: float | None = 30.0
     ) -> bool:
         """Ask the caller a yes-or-no question and return the answer.
 
-        The default is the answer if the caller does not answer in time.
+        The default is the answer if the caller does not answer in time. `timeout_seconds=None`
+        waits without a limit. Cancelling the task withdraws the question: the client closes it,
+        and shows the message of `task.cancel(message)` as the reason.
 
         Raises:
             Timeout: The caller did not answer in time, and the question has no default.
@@ -298,7 +329,7 @@ class Host(Protocol):
         default: str | None = None,
         placeholder: str | None = None,
         multiline: bool = False,
-        timeout_seconds: float = 30.0,
+        timeout_seconds: float | None = 30.0,
     ) -> str:
         """Ask the caller for a text and return it. Raises as `confirm`."""
 
@@ -308,9 +339,9 @@ class Host(Protocol):
         options: Sequence[Option],
         *,
         multi: bool = False,
-        timeout_seconds: float = 30.0,
+        timeout_seconds: float | None = 30.0,
     ) -> list[str]:
         """Ask the caller to choose and return the chosen values. Raises as `confirm`."""
 
-    async def custom(self, data: Mapping[str, Any], *, timeout_seconds: float = 30.0) -> Any:
+    async def custom(self, data: Mapping[str, Any], *, timeout_seconds: float | None = 30.0) -> Any:
         """Ask a question in a format of this plugin and its client. Raises as `confirm`."""

@@ -14,6 +14,8 @@ from hubd.wire import jsonrpc
 PAUSE_BYTES: Final = 1024 * 1024
 # It reads on if another call waits for an item. A call with more unread bytes than this fails.
 MAX_UNREAD_BYTES: Final = 64 * 1024 * 1024
+# Closed questions that are remembered, so that a call that reads late does not ask them.
+MAX_CLOSED_QUESTIONS: Final = 1000
 
 
 class Transport(Protocol):
@@ -56,8 +58,10 @@ class Connection:
         self._hungry = 0
         # Set when a call takes an item or begins to wait for one.
         self._progress = asyncio.Event()
-        # The questions that are being answered, by request id. Set if the hub withdraws one.
-        self.withdrawn: dict[str, asyncio.Event] = {}
+        # The questions that are being answered, by request id. Set if the hub closes one.
+        self._open_questions: dict[str, asyncio.Event] = {}
+        # The ids of the last questions that the hub closed, which a call may not have seen yet.
+        self._closed_questions: deque[str] = deque(maxlen=MAX_CLOSED_QUESTIONS)
 
     async def read(self) -> None:
         """Read messages until the connection is lost."""
@@ -82,6 +86,25 @@ class Connection:
         request_id = self._last_id
         await self._transport.send(jsonrpc.request(request_id, method, params))
         return request_id
+
+    def is_closed(self, request_id: str) -> bool:
+        """Return whether the hub has closed a question."""
+        return request_id in self._closed_questions
+
+    async def closed(self, request_id: str) -> None:
+        """Wait until the hub closes a question."""
+        if self.is_closed(request_id):
+            return
+        closed = self._open_questions[request_id] = asyncio.Event()
+        try:
+            await closed.wait()
+        finally:
+            del self._open_questions[request_id]
+
+    def _close_question(self, request_id: str) -> None:
+        self._closed_questions.append(request_id)
+        if request_id in self._open_questions:
+            self._open_questions[request_id].set()
 
     async def items(self, method: str, params: Mapping[str, Any]) -> AsyncGenerator[Item, None]:
         """Call a method of the protocol and yield its items, up to `done`.
@@ -144,8 +167,8 @@ class Connection:
             params = content["params"]
             call = self._running.get(params["subscription"])
             item = params["result"]
-            if item.get("type") == "request_closed" and item.get("requestId") in self.withdrawn:
-                self.withdrawn[item["requestId"]].set()
+            if item.get("type") == "request_closed":
+                self._close_question(item["requestId"])
             if call is not None and call.failure is None:
                 self._unread += len(message)
                 call.add(len(message), item)

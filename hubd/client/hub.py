@@ -107,6 +107,10 @@ class Hub:
         params = {"request_id": request_id, "response_data": response}
         await self._connection.send(f"{self.name}.respond", params)
 
+    def is_closed(self, request_id: str) -> bool:
+        """Return whether a request item needs no answer any more."""
+        return self._connection.is_closed(request_id)
+
     async def call(self, method: str, /, **params: Any) -> AsyncGenerator[dict[str, Any], None]:
         """Call a method and yield the content of its events.
 
@@ -144,21 +148,21 @@ class Hub:
                 if item["type"] == "request":
                     question = Question.from_item(method, item)
                     answer = await self._answer(question, item["requestId"])
-                    await self.respond(item["requestId"], question.response(answer))
+                    if not self.is_closed(item["requestId"]):
+                        await self.respond(item["requestId"], question.response(answer))
                 elif item["type"] == "progress" and self._options.progress is not None:
                     self._options.progress(item["message"], item.get("percentage"))
                 yield item
 
     async def _answer(self, question: Question, request_id: str) -> Any:
-        if self._options.answer is None:
+        if self._options.answer is None or self.is_closed(request_id):
             return None
         answer = self._options.answer(question)
         if not inspect.isawaitable(answer):
             return answer
-        # The hub waits no longer than the time limit, or until it withdraws the question.
+        # The hub waits no longer than the time limit, or until it closes the question.
         task = asyncio.ensure_future(answer)
-        withdrawn = self._connection.withdrawn.setdefault(request_id, asyncio.Event())
-        waiting = asyncio.create_task(withdrawn.wait())
+        waiting = asyncio.create_task(self._connection.closed(request_id))
         try:
             await asyncio.wait(
                 [task, waiting],
@@ -169,7 +173,6 @@ class Hub:
         finally:
             waiting.cancel()
             task.cancel()
-            del self._connection.withdrawn[request_id]
 
 
 async def _transport(

@@ -102,12 +102,18 @@ class SyncHub:
             for item in items:
                 if item["type"] == "request":
                     question = Question.from_item(method, item)
-                    answer = self._options.answer(question) if self._options.answer else None
-                    self._loop.run(self._hub.respond(item["requestId"], question.response(answer)))
+                    self._answer(question, item["requestId"])
                 elif item["type"] == "progress" and self._options.progress is not None:
                     self._options.progress(item["message"], item.get("percentage"))
                 elif (content := reader.read(item)) is not None:
                     yield content
+
+    def _answer(self, question: Question, request_id: str) -> None:
+        if self._hub.is_closed(request_id):
+            return
+        answer = self._options.answer(question) if self._options.answer else None
+        if not self._hub.is_closed(request_id):
+            self._loop.run(self._hub.respond(request_id, question.response(answer)))
 
     def call_one(self, method: str, /, **params: Any) -> dict[str, Any]:
         """Call a method and return the content of its only event, as `Hub.call_one`."""

@@ -14,7 +14,7 @@ from hubd.mcp.access import ACCESS, Access
 from hubd.mcp.progress import MAX_MESSAGE, Message, Meter, one_line
 from hubd.mcp.results import Collected, printable
 from hubd.mcp.transports.delivery import Delivery
-from hubd.wire.item import Data, Done, Error, Guidance, Item, Progress, Request
+from hubd.wire.item import Data, Done, Error, Guidance, Item, Progress, Request, RequestClosed
 
 log = logging.getLogger("hubd.transport")
 
@@ -52,7 +52,7 @@ class Caller:
         # Templates of the events' lines, by event type.
         self._summaries = summaries
         # Questions, and the end of the call, for the request that waits for them.
-        self.signals: asyncio.Queue[Request | Done] = asyncio.Queue()
+        self.signals: asyncio.Queue[Request | RequestClosed | Done] = asyncio.Queue()
         self.meter = Meter(time.monotonic(), HEARTBEAT_SECONDS)
         # Set when the meter has a new report.
         self.updated = asyncio.Event()
@@ -78,7 +78,7 @@ class Caller:
             self.collected.advice.append(item)
         elif isinstance(item, Error):
             self.collected.error = item
-        elif isinstance(item, Done):
+        elif isinstance(item, RequestClosed | Done):
             self.signals.put_nowait(item)
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:

@@ -34,7 +34,7 @@ from hubd.mcp.tools import HubTool
 from hubd.plexus.dispatch import Call
 from hubd.rpc.calls import RunningCall
 from hubd.rpc.clients import Clients
-from hubd.wire.item import Done, Guidance, Request
+from hubd.wire.item import Done, Guidance, Request, RequestClosed
 
 log = logging.getLogger("hubd.transport")
 
@@ -183,14 +183,23 @@ class ToolCalls:
         """Wait for the end of a call, or for a question that ends this request."""
         caller, reporter = run.caller, Reporter(ctx, run.caller)
         asking: asyncio.Task[None] | None = None
+        asked = ""
         try:
             while not isinstance(signal := await caller.signals.get(), Done):
-                if asking is not None:
-                    asking.cancel()  # the method no longer waits for the answer
+                if asking is not None and (
+                    isinstance(signal, Request) or signal.request_id == asked
+                ):
+                    # The method no longer waits for the answer. A second cancellation would
+                    # interrupt the notification of the client.
+                    asking.cancel()
+                    asking = None
+                if isinstance(signal, RequestClosed):
+                    continue
+                asked = signal.request_id
                 form = form_of(signal.request_data)
                 if form is None:
                     caller.collected.advice.append(NOT_A_FORM)
-                    self._clients.questions.answer(signal.request_id, {"type": "cancelled"})
+                    self._decline(caller, signal)
                     continue
                 question = _Question(signal, form)
                 if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -235,19 +244,23 @@ class ToolCalls:
         problem: str | None = "the request had no answer"
         if result is not None:
             answer = answer_of(asked.request_data, result)
-            problem = questions.answer(asked.request_id, answer)
+            problem = questions.answer(asked.request_id, answer, run.caller.client.actor)
         if problem is None or not questions.waits(asked.request_id):
             return True
         question.attempts += 1
         if question.attempts >= MAX_ATTEMPTS:
             advice = f"No valid answer after {MAX_ATTEMPTS} questions: {problem}"
             run.caller.collected.advice.append(Guidance(b"", "cancelled", advice, []))
-            questions.answer(asked.request_id, {"type": "cancelled"})
+            self._decline(run.caller, asked)
             return True
         form = form_of(asked.request_data, problem)
         assert form is not None
         question.form = form
         return False
+
+    def _decline(self, caller: Caller, request: Request) -> None:
+        declined = {"type": "cancelled"}
+        self._clients.questions.answer(request.request_id, declined, caller.client.actor)
 
     def _park(self, run: _Run, question: _Question) -> InputRequiredResult:
         if len(self._parked) >= MAX_CALLS:

@@ -69,7 +69,7 @@ class Caller(Protocol):
         """Send an item. Waits if the caller reads slowly."""
 
     def post(self, item: Item) -> None:
-        """Send one of the last items of a call, without waiting."""
+        """Send an item without waiting: one of the last items, or a closed question."""
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         """Set the future to True when the items so far are sent; to False if they can't be."""
@@ -156,6 +156,11 @@ class Call:
         """Send an item to the caller, unless the call has ended."""
         if not self.ended:
             await self.caller.send(item)
+
+    def post(self, item: Item) -> None:
+        """Send an item without waiting, unless the call has ended."""
+        if not self.ended:
+            self.caller.post(item)
 
     def fail(self, error: HubError) -> None:
         """End with guidance, the error and done."""
@@ -288,7 +293,8 @@ class Call:
         await self.send(Data(self.stamp.metadata(), INFO, to_json(info)))
 
 
-# The running call, which host calls of its method belong to.
+# The running call, which host calls of its method belong to. Background tasks that a method starts
+# keep it after the call has ended.
 current_call: ContextVar[Call] = ContextVar("current_call")
 
 

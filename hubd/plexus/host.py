@@ -10,10 +10,12 @@ from collections.abc import (
     Awaitable,
     Callable,
     Iterable,
+    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
@@ -30,7 +32,7 @@ from hubd.plexus.nested_call import NO_CALLER, NestedCaller
 from hubd.plexus.questions import Questions
 from hubd.plexus.resolve import resolve, resolve_each
 from hubd.storage.must_await import must_await
-from hubd.wire.caller import Client, Context
+from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.handle import WireHandle
 from hubd.wire.item import ANSWERS, Guidance, Progress
 
@@ -63,22 +65,33 @@ class PlexusHost:
     @property
     def context(self) -> Context:
         """As `Host.context`."""
-        call = current_call.get(None)
+        call = _current_call()
         return call.caller.context if call else Context()
 
     @property
     def client(self) -> Client:
         """As `Host.client`."""
+        acting = _current_acting()
+        if acting is not None:
+            return Client(actor=acting)
         call = current_call.get(None)
         return call.caller.client if call else Client()
+
+    @contextmanager
+    def acting(self, actor: Actor) -> Iterator[None]:
+        """As `Host.acting`."""
+        token = _acting.set((actor, current_call.get(None)))
+        try:
+            yield
+        finally:
+            _acting.reset(token)
 
     @asynccontextmanager
     async def call(
         self, method: str, /, **params: Any
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         """As `Host.call`."""
-        outer = current_call.get(None)
-        caller = NestedCaller(outer, method)
+        caller = NestedCaller(_current_call(), self.client, method)
         # Params of plugins are validated by the same rules as those of clients.
         call = Call(self._hub, method, to_json_values(params), caller)
         task = asyncio.create_task(call.run(), name=f"nested {method}")
@@ -154,7 +167,7 @@ class PlexusHost:
     @must_await
     async def progress(self, message: str, percentage: float | None = None) -> None:
         """As `Host.progress`."""
-        call = current_call.get(None)
+        call = _current_call()
         if call is not None:
             if percentage is not None:
                 percentage = 0.0 if math.isnan(percentage) else min(max(percentage, 0.0), 100.0)
@@ -163,13 +176,13 @@ class PlexusHost:
     @must_await
     async def advise(self, topic: str, suggestion: str) -> None:
         """As `Host.advise`."""
-        call = current_call.get(None)
+        call = _current_call()
         if call is not None:
             await call.send(Guidance(call.stamp.metadata(), topic, suggestion, []))
 
     def after_sent(self, callback: Callable[[bool], Awaitable[None]]) -> None:
         """As `Host.after_sent`."""
-        call = current_call.get(None)
+        call = _current_call()
         if call is None or call.ended:
             raise Internal("after_sent needs a running call")
         call.after_sent(callback)
@@ -193,6 +206,7 @@ class PlexusHost:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        acts_as: Actor | None = None,
         **options: Any,
     ) -> AsyncIterator[ChildProcess]:
         """As `Host.process`."""
@@ -205,11 +219,19 @@ class PlexusHost:
             command,
             cwd=Path(cwd or self.context.cwd or Path.home()),
             env=self.environment if env is None else child_environment(env, self._database_file),
-            caller=self.client,
+            actor=acts_as or self.client.actor,
             **options,
         )
-        async with child:
+        async with self._hub.actors.running(child):
             yield child
+
+    def register_token(self, token: str, actor: Actor) -> None:
+        """As `Host.register_token`."""
+        self._hub.actors.register_token(token, actor)
+
+    def remove_token(self, token: str) -> None:
+        """As `Host.remove_token`."""
+        self._hub.actors.remove_token(token)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -231,7 +253,7 @@ class PlexusHost:
 
     @must_await
     async def confirm(
-        self, message: str, *, default: bool | None = None, timeout_seconds: float = 30.0
+        self, message: str, *, default: bool | None = None, timeout_seconds: float | None = 30.0
     ) -> bool:
         """As `Host.confirm`."""
         request = _request("confirm", message=message, default=default)
@@ -245,7 +267,7 @@ class PlexusHost:
         default: str | None = None,
         placeholder: str | None = None,
         multiline: bool = False,
-        timeout_seconds: float = 30.0,
+        timeout_seconds: float | None = 30.0,
     ) -> str:
         """As `Host.prompt`."""
         request = _request(
@@ -264,7 +286,7 @@ class PlexusHost:
         options: Sequence[Option],
         *,
         multi: bool = False,
-        timeout_seconds: float = 30.0,
+        timeout_seconds: float | None = 30.0,
     ) -> list[str]:
         """As `Host.select`."""
         choices = [
@@ -276,13 +298,15 @@ class PlexusHost:
         return values
 
     @must_await
-    async def custom(self, data: Mapping[str, Any], *, timeout_seconds: float = 30.0) -> Any:
+    async def custom(self, data: Mapping[str, Any], *, timeout_seconds: float | None = 30.0) -> Any:
         """As `Host.custom`."""
         plain = from_json(to_json(data, inf_nan_mode="null"))
         return await self._ask(_request("custom", data=plain), None, timeout_seconds)
 
-    async def _ask(self, request: dict[str, Any], default: object, timeout_seconds: float) -> Any:
-        call = current_call.get(None)
+    async def _ask(
+        self, request: dict[str, Any], default: object, timeout_seconds: float | None
+    ) -> Any:
+        call = _current_call()
         if call is None or call.ended:
             raise Cancelled(NO_CALLER)
         if (reason := call.caller.unanswerable) is not None:
@@ -295,8 +319,25 @@ class PlexusHost:
         if answer["type"] == "timeout":
             if default is not None:
                 return default
-            raise Timeout(f"no answer within {timeout_seconds:g} s")
+            limit = "in time" if timeout_seconds is None else f"within {timeout_seconds:g} s"
+            raise Timeout(f"no answer {limit}")
         return answer[ANSWERS[request["type"]][1]]
+
+
+# Set by `Host.acting`: the actor, and the call in which it was set. Calls below act for their own
+# caller, which has this actor.
+_acting: ContextVar[tuple[Actor, Call | None] | None] = ContextVar("acting", default=None)
+
+
+def _current_acting() -> Actor | None:
+    """Return the actor that the current code acts as by `Host.acting`; None without it."""
+    acting = _acting.get()
+    return acting[0] if acting is not None and acting[1] is current_call.get(None) else None
+
+
+def _current_call() -> Call | None:
+    """Return the call that the current code belongs to; None if it acts as another actor."""
+    return current_call.get(None) if _current_acting() is None else None
 
 
 def _request(kind: str, **fields: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hubd.activation.class_checks import check_migrations, check_namespace, chec
 from hubd.activation.host import Host
 from hubd.errors import ActivationNotFound, Conflict, InvalidParams, VersionUnsupported
 from hubd.plexus import describe
+from hubd.plexus.actors import Actors
 from hubd.storage.database import Database
 from hubd.wire.handle import WireHandle, plugin_id
 from hubd.wire.paths import HUB_NAME
@@ -128,6 +129,8 @@ class Hub:
         self.broken: list[tuple[str, str]] = []
         # The failed plugins among them.
         self.failed_plugins: list[FailedPlugin] = []
+        # The actors of process trees and session tokens.
+        self.actors = Actors()
         # Called at every change.
         self._listeners: set[Callable[[Change], None]] = set()
 

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from hubd.errors import by_code
 from hubd.plexus.dispatch import Call
 from hubd.wire.caller import Client, Context
-from hubd.wire.item import Data, Done, Error, Guidance, Item, Request
+from hubd.wire.item import Data, Done, Error, Guidance, Item, Request, RequestClosed
 
 # The reason why a question can't be asked outside of a call.
 NO_CALLER: Final = "there is no caller to ask: this code does not run in a call"
@@ -18,9 +18,11 @@ NO_CALLER: Final = "there is no caller to ask: this code does not run in a call"
 class NestedCaller:
     """The caller of a nested call: passes its events to the plugin that called."""
 
-    def __init__(self, outer: Call | None, method: str) -> None:
+    def __init__(self, outer: Call | None, client: Client, method: str) -> None:
         # The call of the plugin. Questions go to its caller until it ends.
         self._outer = outer
+        # The calls of a plugin have the grants of its caller.
+        self.client = client
         # The path of the nested call.
         self._method = method
         self._items: asyncio.Queue[Item] = asyncio.Queue()
@@ -34,16 +36,12 @@ class NestedCaller:
         return self._outer.caller.context if self._outer else Context()
 
     @property
-    def client(self) -> Client:
-        return self._outer.caller.client if self._outer else Client()
-
-    @property
     def unanswerable(self) -> str | None:
         outer = self._outer
         return NO_CALLER if outer is None or outer.ended else outer.caller.unanswerable
 
     def allows(self, namespace: str, method: str) -> bool:
-        # The limits of a connection do not apply to calls of plugins.
+        # The namespaces that a connection offers do not limit the calls of plugins.
         return True
 
     async def send(self, item: Item) -> None:
@@ -54,7 +52,10 @@ class NestedCaller:
             await self._outer.send(item)
 
     def post(self, item: Item) -> None:
-        self._items.put_nowait(item)
+        if not isinstance(item, RequestClosed):
+            self._items.put_nowait(item)
+        elif self._outer is not None:
+            self._outer.post(item)
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         if self._room.locked():

@@ -25,7 +25,7 @@ from hubd.process.tree import (
     launcher,
     send_signal,
 )
-from hubd.wire.caller import Client
+from hubd.wire.caller import HUB, Actor
 
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 # Seconds for the child to read its input.
@@ -49,7 +49,7 @@ class ChildProcess:
         mark: A text that no other child on the machine has; by default a new one. All processes
             with this mark are ended together.
         name: The name of the child in messages; by default that of the program.
-        caller: The client that started the child by its call. The child acts on its behalf.
+        actor: The actor of the calls that the child and its descendants make to this hub.
         stderr_lines: Whether `stderr_lines` is read. Otherwise only the tail of stderr is kept.
         max_line_bytes: The maximum size of a line; longer ones are logged and skipped.
         silence_seconds: The longest wait of `lines` for output; by default without limit.
@@ -65,14 +65,14 @@ class ChildProcess:
         stdin: bytes | None = None,
         mark: str | None = None,
         name: str | None = None,
-        caller: Client | None = None,
+        actor: Actor = HUB,
         stderr_lines: bool = False,
         max_line_bytes: int = MAX_LINE_BYTES,
         silence_seconds: float | None = None,
         eof_seconds: float = 0.0,
     ) -> None:
         self.mark = mark or uuid4().hex
-        self.caller = caller or Client()
+        self.actor = actor
         self._command = list(command)
         self._cwd = cwd
         self._env = {**env, MARK_VARIABLE: self.mark}

@@ -48,7 +48,7 @@ class Identity(NamedTuple):
 
 def identity(pid: int) -> Identity:
     """Return the identity of the process that has this pid now."""
-    stat = _stat(pid)
+    stat = read_stat(pid)
     return Identity(pid, stat.started if stat else "")
 
 
@@ -57,14 +57,15 @@ def launcher(env: Mapping[str, str]) -> tuple[str, ...]:
 
     The system sends SIGTERM to the process when the thread ends, and its orphans stay below it.
     """
-    if not _can_launch():
+    if not can_launch():
         return ()
     locale = "keep" if "LC_CTYPE" in env else "drop"
     return (sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), locale)
 
 
 @cache
-def _can_launch() -> bool:
+def can_launch() -> bool:
+    """Return whether the launcher works here, which needs Linux's prctl."""
     if sys.platform == "linux" and sys.executable and find_spec("_ctypes") is not None:
         return True
     log.warning("child processes may outlive a hubd that is killed: this system has no prctl")
@@ -74,12 +75,19 @@ def _can_launch() -> bool:
 def adopt_orphans() -> None:
     """Let orphans of ended children become children of this process, on Linux."""
     global _adopting
-    if sys.platform != "linux":
+    if not can_launch():
         return
-    import ctypes
+    # As in the launcher: importing ctypes takes longer than the rest of a start's work here.
+    import _ctypes
 
+    prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
     pr_set_child_subreaper = 36
-    _adopting = ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0
+    _adopting = _ctypes.call_function(prctl, (pr_set_child_subreaper, 1, 0, 0, 0)) == 0
+
+
+def is_adopting() -> bool:
+    """Return whether orphans of ended children become children of this process."""
+    return _adopting
 
 
 async def reap(pid: int, started: str, mark: str | None = None) -> bool:
@@ -103,7 +111,7 @@ def _reap(child: Identity, mark: str | None) -> bool:
         return False
     send_signal(child, signal.SIGTERM)
     deadline = time.monotonic() + TERM_SECONDS
-    while _is_running(child) and time.monotonic() < deadline:
+    while is_running(child) and time.monotonic() < deadline:
         time.sleep(PAUSE_SECONDS)
     kill_tree(child, mark)
     return True
@@ -153,7 +161,7 @@ def find_tree(child: Identity, mark: str | None, known: Iterable[Identity] = ())
     for pid, stat in running.items():
         children.setdefault(stat.parent, []).append(pid)
     todo = [pid for pid in running if mark is not None and _has_mark(pid, mark)]
-    todo += [process.pid for process in (child, *known) if _is_running(process)]
+    todo += [process.pid for process in (child, *known) if is_running(process)]
     processes: dict[int, Identity] = {}
     while todo:
         pid = todo.pop()
@@ -171,7 +179,7 @@ def _reap_orphans() -> None:
                 os.waitpid(pid, os.WNOHANG)
 
 
-def _is_orphan(pid: int, stat: "_Stat") -> bool:
+def _is_orphan(pid: int, stat: "Stat") -> bool:
     """Return whether a process became a child of hubd because its parent ended.
 
     The descendants of a child are in other sessions than hubd. A session leader may be a direct
@@ -180,34 +188,43 @@ def _is_orphan(pid: int, stat: "_Stat") -> bool:
     return _adopting and stat.parent == os.getpid() and stat.session not in (os.getsid(0), pid)
 
 
-def _is_running(process: Identity) -> bool:
-    stat = _stat(process.pid)
+def is_running(process: Identity) -> bool:
+    """Return whether this process runs. Its pid may belong to another one."""
+    stat = read_stat(process.pid)
     return stat is not None and not stat.is_dead and stat.started == process.started
 
 
-class _Stat(NamedTuple):
+class Stat(NamedTuple):
     """The state of a process at one instant. A dead one exists until its parent waits for it."""
 
     parent: int
     session: int
-    started: str
+    # The start time in clock ticks since the boot.
+    ticks: int
     is_dead: bool
 
+    @property
+    def started(self) -> str:
+        """The start time of an identity."""
+        return f"{_boot()}/{self.ticks}"
 
-def _all_stats() -> dict[int, _Stat]:
+
+def _all_stats() -> dict[int, Stat]:
     pids = [int(entry.name) for entry in PROC.glob("[0-9]*")]
-    return {pid: stat for pid in pids if (stat := _stat(pid))}
+    return {pid: stat for pid in pids if (stat := read_stat(pid))}
 
 
-def _stat(pid: int) -> _Stat | None:
+def read_stat(pid: int) -> Stat | None:
+    """Return the state of the process that has this pid now; None if there is none."""
     try:
-        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+        # Faster than a Path, because connections wait for it.
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            text = file.read()
     except OSError:
         return None
     # The fields from the third on. The second is a name that may contain anything.
-    fields = text.rpartition(")")[2].split()
-    started = f"{_boot()}/{fields[19]}"
-    return _Stat(int(fields[1]), int(fields[3]), started, fields[0] in "ZX")
+    fields = text.rpartition(b")")[2].split()
+    return Stat(int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in b"ZX")
 
 
 @cache

@@ -79,9 +79,8 @@ class Connection:
             problem = None if is_running else f"no call {action.subscription} is running"
             self._acknowledge(action.request, problem)
         elif isinstance(action, Answer):
-            self._acknowledge(
-                action.request, self._questions.answer(action.request_id, action.data)
-            )
+            problem = self._questions.answer(action.request_id, action.data, self._client.actor)
+            self._acknowledge(action.request, problem)
 
     @property
     def is_busy(self) -> bool:

@@ -34,6 +34,10 @@ EXIT_CODES: Final[dict[str, int]] = {
     "internal": 1,
 }
 
+# The `timeoutMs` of a question without a time limit, about 25 days. A JavaScript timer with a
+# longer delay fires at once.
+NO_TIMEOUT_MS: Final = 2**31 - 1
+
 # For each kind of question, the type of its answer and the field with the value.
 ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "confirm": ("confirmed", "value"),
@@ -139,6 +143,19 @@ class Request(NamedTuple):
         return _encode("request", self.metadata, fields)
 
 
+class RequestClosed(NamedTuple):
+    """A question that needs no answer any more."""
+
+    metadata: bytes
+    request_id: str
+    reason: str
+
+    def encode(self) -> bytes:
+        """Return the item as JSON."""
+        fields = {"requestId": self.request_id, "reason": self.reason}
+        return _encode("request_closed", self.metadata, fields)
+
+
 class Done(NamedTuple):
     """The last item of every stream."""
 
@@ -149,7 +166,7 @@ class Done(NamedTuple):
         return b'{"type":"done","metadata":%b}' % self.metadata
 
 
-Item = Data | Progress | Guidance | Error | Request | Done
+Item = Data | Progress | Guidance | Error | Request | RequestClosed | Done
 
 
 # A hub has a few hundred methods, and all items of a method have the same provenance.

@@ -7,6 +7,7 @@ import hubd.activation
 SURFACE = [
     "API_VERSION",
     "Activation",
+    "Actor",
     "Ambiguous",
     "AnyHandle",
     "Cancelled",

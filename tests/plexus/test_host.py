@@ -15,6 +15,7 @@ from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
 from hubd.plexus.root import build_hub
 from hubd.plugins.echo import EchoPlugin
+from hubd.wire.caller import HUB
 from hubd.wire.item import Item
 from hubd.wire.item import Request as RequestItem
 from tests.plugins_for_tests import Trouble
@@ -118,7 +119,9 @@ class Answering(Collector):
         if isinstance(item, RequestItem):
             self.asked.append(item.request_data)
             if self._answers:
-                problem = self._host.questions.answer(item.request_id, self._answers.pop(0))
+                problem = self._host.questions.answer(
+                    item.request_id, self._answers.pop(0), self.client.actor
+                )
                 self.problems.append(problem)
 
 
@@ -241,7 +244,7 @@ async def test_a_declined_answer_ends_the_call_as_cancelled(hub: Hub) -> None:
 
 
 async def test_an_answer_without_a_question_is_refused(hub: Hub) -> None:
-    assert host_of(hub).questions.answer("unknown", {"type": "cancelled"}) is not None
+    assert host_of(hub).questions.answer("unknown", {"type": "cancelled"}, HUB) is not None
 
 
 async def test_a_question_without_a_caller_is_cancelled(hub: Hub) -> None:

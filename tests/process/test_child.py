@@ -15,7 +15,7 @@ from hubd.process import child as child_module
 from hubd.process.child import ChildProcess
 from hubd.process.pipes import STDERR_TAIL_BYTES
 from hubd.process.tree import MARK_VARIABLE
-from hubd.wire.caller import Client
+from hubd.wire.caller import Actor
 from tests.process.fake_child import HELD_BACK
 from tests.process.support import (
     MORE_THAN_A_PIPE_HOLDS,
@@ -291,7 +291,7 @@ async def test_the_tail_of_stderr_is_complete_after_the_block() -> None:
     assert child.stderr_tail.endswith("the end €")
 
 
-async def test_a_child_knows_its_caller() -> None:
-    caller = Client("unix", "synapse")
-    async with child_that("echo", caller=caller) as child:
-        assert child.caller == caller
+async def test_a_child_knows_its_actor() -> None:
+    actor = Actor("session", "one")
+    async with child_that("echo", actor=actor) as child:
+        assert child.actor == actor

@@ -30,7 +30,7 @@ class Line(Event):
 class Ended(Event):
     status: int
     stderr: str
-    transport: str
+    actor: str
 
 
 class Runner(Activation, namespace="runner", version="1.0.0"):
@@ -44,13 +44,13 @@ class Runner(Activation, namespace="runner", version="1.0.0"):
             async for line in child.lines():
                 yield Line(text=line.decode())
             status = await child.wait()
-            yield Ended(status=status, stderr=child.stderr_tail, transport=child.caller.transport)
+            yield Ended(status=status, stderr=child.stderr_tail, actor=child.actor.kind)
 
     @method
     async def missing(self) -> Ended:
         """Run a program that does not exist."""
         async with self.host.process(["/nowhere/program"]) as child:
-            return Ended(status=await child.wait(), stderr="", transport="")
+            return Ended(status=await child.wait(), stderr="", actor="")
 
 
 async def events_of(**params: Any) -> list[dict[str, Any]]:
@@ -62,8 +62,8 @@ async def test_a_process_streams_its_lines_and_reports_its_status() -> None:
     *lines, ended = await events_of(command="cat; echo two; echo err >&2; exit 3", stdin="one\n")
     assert [line["text"] for line in lines] == ["one", "two"]
     assert (ended["status"], ended["stderr"]) == (3, "err\n")
-    # The process acts on behalf of the client that called.
-    assert ended["transport"] == "test"
+    # The process acts as the client that called.
+    assert ended["actor"] == "hub"
 
 
 async def test_a_process_runs_with_the_caller_context_without_the_hubs_secrets(
