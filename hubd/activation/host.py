@@ -138,6 +138,9 @@ class Host(Protocol):
         call that started it, also after the call has ended.
         """
 
+    async def hub_started(self) -> None:
+        """Wait until all plugins have started: background work may then call any of them."""
+
     def acting(self, actor: Actor) -> AbstractContextManager[None]:
         """Act as another actor inside the block: `with self.host.acting(actor)`.
 

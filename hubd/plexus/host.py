@@ -61,6 +61,8 @@ class PlexusHost:
         self.questions = Questions()
         # Set by lifecycle.py while plugins run.
         self.running: ChildLifecycle | None = None
+        # Set by lifecycle.py when all plugins have started.
+        self.all_started = asyncio.Event()
 
     @property
     def context(self) -> Context:
@@ -76,6 +78,11 @@ class PlexusHost:
             return Client(actor=acting)
         call = current_call.get(None)
         return call.caller.client if call else Client()
+
+    @must_await
+    async def hub_started(self) -> None:
+        """As `Host.hub_started`."""
+        await self.all_started.wait()
 
     @contextmanager
     def acting(self, actor: Actor) -> Iterator[None]:

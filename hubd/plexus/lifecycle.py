@@ -33,6 +33,7 @@ async def plugins(
     try:
         for source in sources:
             await _start(running, hub, host, source)
+        host.all_started.set()
         yield running
     finally:
         host.running = None

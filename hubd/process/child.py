@@ -213,8 +213,9 @@ class ChildProcess:
     async def end(self, *, eof: bool = True) -> None:
         """End the child and all its descendants: SIGTERM first, then SIGKILL.
 
-        With `eof`, the child first sees the end of its input. Its last lines can still be read. A cancellation takes effect when the child has ended;
-        every wait inside is bounded. A second call waits for the first.
+        With `eof`, the child first sees the end of its input. Its last lines can still be read. A
+        cancellation takes effect when the child has ended; every wait inside is bounded. A second
+        call waits for the first.
         """
         cancelled: asyncio.CancelledError | None = None
         while self._ending is None or self._ending.cancelled() or not self._ending.done():

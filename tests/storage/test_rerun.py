@@ -79,7 +79,7 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     "streams.streams.set_status": lambda tx, w: streams.set_status(
         tx, w.running.key, "failed", NOW, "no reason"
     ),
-    "streams.streams.interrupt_all": lambda tx, _: streams.interrupt_all(tx, NOW),
+    "streams.streams.left_open": lambda tx, _: streams.left_open(tx),
     "streams.streams.is_busy": lambda tx, _: streams.is_busy(tx, SESSION),
     "streams.streams.by_key": lambda tx, w: streams.by_key(tx, w.running.key),
     "streams.consumers.position": lambda tx, w: consumers.position(tx, w.running.key, "reader"),

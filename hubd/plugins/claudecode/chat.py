@@ -207,9 +207,7 @@ class Chat:
         file = await asyncio.to_thread(find, native_id)
         if self._secured != native_id:
             key = self._stream.key
-            await self.recording.write_beside(
-                lambda tx: store.set_native_file(tx, key, str(file))
-            )
+            await self.recording.write_beside(lambda tx: store.set_native_file(tx, key, str(file)))
             self._secured = native_id
         # The program writes the call a little later than it asks.
         task = asyncio.create_task(_sync_call(file, tool_use_id))

@@ -86,6 +86,8 @@ class Queue:
     async def _start_after(self, runs: list[tuple[int, bytes, int, str]]) -> None:
         """End the processes of an earlier hub, then start queued chats."""
         await asyncio.gather(*(self._reap(*run) for run in runs))
+        # Agents ask another plugin for approvals.
+        await self._host.hub_started()
         self._reaped.set()
         self._parked.wake()
         await self._start_waiting()

@@ -9,7 +9,7 @@ class Allowed(Event):
     """The tool may run with this input. The fields are those that `claude` reads."""
 
     behavior: Literal["allow"] = "allow"
-    updatedInput: dict[str, Any]  # noqa: N815  the name in claude's protocol
+    updatedInput: dict[str, Any]
     approval_id: str
 
 

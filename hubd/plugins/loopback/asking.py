@@ -78,8 +78,12 @@ class Asking:
         new = await self._new(actor, session, request)
         call = ToolCall(request.tool_name, request.input)
         if session is not None:
-            names = {"session_id": ids.text(session.id), "session_name": session.name}
-            call = replace(call, cwd=session.working_dir, **names)
+            call = replace(
+                call,
+                cwd=session.working_dir,
+                session_id=ids.text(session.id),
+                session_name=session.name,
+            )
         # Paths are looked up on the disk.
         subject = await asyncio.to_thread(prepare, call)
         now = int(time.time())
@@ -90,9 +94,7 @@ class Asking:
                 # The agent waits meanwhile.
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _new(
-        self, actor: Actor, session: SessionRow | None, request: Request
-    ) -> NewApproval:
+    async def _new(self, actor: Actor, session: SessionRow | None, request: Request) -> NewApproval:
         now = int(time.time())
         new = NewApproval(
             asker=actor_text(actor),

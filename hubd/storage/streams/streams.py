@@ -99,11 +99,8 @@ def push(
     data: str,
     now: int,
     after: tuple[Place, int] | None = None,
-) -> tuple[Place, int]:
+) -> Place:
     """Add an event: its row, its node, and the head of the stream.
-
-    Returns:
-        The place of the event, and its sequence number.
 
     Args:
         tx: The running transaction.
@@ -138,12 +135,12 @@ def push(
             execute(_FIRST_NODE, first)
             execute(_EVENT, (segment, stream, seq, event_type, data))
             tx.topics.append(("stream", stream))
-            return Place(segment, node_id, tree, segment, depth, EVENTS), seq
+            return Place(segment, node_id, tree, segment, depth, EVENTS)
     key = execute(_NODE, (node_id, tree, segment, depth, EVENTS, origin, meta, now)).lastrowid
     assert key is not None
     execute(_EVENT, (key, stream, seq, event_type, data))
     tx.topics.append(("stream", stream))
-    return Place(key, node_id, tree, segment, depth, EVENTS), seq
+    return Place(key, node_id, tree, segment, depth, EVENTS)
 
 
 def set_status(tx: Tx, stream: int, status: Status, now: int, error: str | None = None) -> None:

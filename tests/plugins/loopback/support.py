@@ -120,7 +120,7 @@ class Desk:
     async def until_parked(self, stream_id: str) -> None:
         """Wait until no process of a chat runs."""
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while pids_of_stream(stream_id):
+            while pids_of_stream(stream_id):  # noqa: ASYNC110  processes end without an event
                 await asyncio.sleep(0.01)
 
     async def answer(self, approval: Event, approve: bool = True, **more: Any) -> Event:

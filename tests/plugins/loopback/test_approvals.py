@@ -30,12 +30,13 @@ async def test_a_call_waits_for_an_approval_and_runs_when_it_is_allowed(
         assert (answered["type"], answered["approval_id"]) == ("ok", approval["id"])
         end = await person.ended(stream)
         assert end["status"] == "complete"
-        assert types_in(end)[types_in(end).index("awaiting_approval") :] == [
+        # The end of the message with the call may come before or after the question.
+        kinds = [kind for kind in types_in(end) if kind != "assistant_message"]
+        assert kinds[kinds.index("awaiting_approval") :] == [
             "awaiting_approval",
             "approval_resolved",
             "tool_result",
             "content",
-            "assistant_message",
             "complete",
         ]
         [resolved] = events_in(end, "approval_resolved")

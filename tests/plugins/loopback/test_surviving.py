@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.claudecode.chat_support import ENGINES, EngineName
-from tests.plugins.loopback.support import Desk, Event, desk, events_in, types_in
+from tests.plugins.claudecode.chat_support import ENGINES, EngineName, Event
+from tests.plugins.loopback.support import Desk, desk, events_in, types_in
 
 
 def check_record(end: Event, tool_use_id: str) -> None:

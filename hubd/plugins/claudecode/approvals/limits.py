@@ -5,13 +5,14 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from hubd.errors import PermissionDenied
+from hubd.plugins.claudecode.approvals.store import Approver
 from hubd.plugins.claudecode.sessions import SessionRow
 
 # The permission modes of the program, from the strictest to the most permissive.
 MODES: Final = ("plan", "dontAsk", "default", "manual", "acceptEdits", "auto", "bypassPermissions")
 
 
-def default_approver(session: SessionRow) -> str:
+def default_approver(session: SessionRow) -> Approver:
     """Return the approver of a session that names none."""
     return "parent_then_human" if session.parent is not None else "human"
 

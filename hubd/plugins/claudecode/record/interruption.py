@@ -14,7 +14,6 @@ from hubd.storage.arbor import tree
 from hubd.storage.database import Tx
 from hubd.storage.streams import streams
 
-
 MESSAGE: Final = "the hub ended while the chat was running"
 SUBAGENT: Final = "a subagent's call can't be continued after the hub ended"
 
@@ -59,9 +58,7 @@ def can_continue(tx: Tx, stream: int) -> bool:
     )
 
 
-def end_without_process(
-    tx: Tx, stream: int, status: streams.Status, reason: str, now: int
-) -> None:
+def end_without_process(tx: Tx, stream: int, status: streams.Status, reason: str, now: int) -> None:
     """End a chat that waits for approvals without a process."""
     row = streams.by_key(tx, stream)
     if row.status in streams.OPEN:

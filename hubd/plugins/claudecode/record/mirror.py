@@ -119,6 +119,8 @@ class Mirror:
         self._callers: dict[str, Place] = {}
         # The number of durable events.
         self.pushed = 0
+        # The depth of the user's message; the events are a chain of nodes below it.
+        self._anchor_depth = 0
         # The place of the newest of them.
         self._last_event: Place | None = None
         # The last complete assistant message of the main conversation, and the head of the
@@ -185,6 +187,7 @@ class Mirror:
         # Only events follow below the user's message; the conversation continues at the turn.
         user = self._node(tx, self.turn, MessageRef(blob_id=UUID(bytes=blob), role="user"), now)
         streams.start(tx, self._stream, user, now)
+        self._anchor_depth = user.depth
         store.add_turn(tx, self._stream, self._turn_blob, self._session.id, self._engine)
         sessions.set_engine(tx, self._session.key, self._engine)
         if not self._ephemeral:
@@ -209,6 +212,7 @@ class Mirror:
         tool_uses: dict[str, Place],
         callers: dict[str, Place],
         last_message: Place | None,
+        anchor_depth: int,
         pushed: int,
     ) -> None:
         """Take over the state of a chat that has begun; restoration.py reads it."""
@@ -217,7 +221,7 @@ class Mirror:
         self._event_origin = origin
         self._tool_uses, self._callers = tool_uses, callers
         self.last_message = last_message
-        self.pushed = pushed
+        self._anchor_depth, self.pushed = anchor_depth, pushed
         self.native_id = turn_data.get("native_id")
 
     def finish_restored(
@@ -244,11 +248,11 @@ class Mirror:
         """Add a durable event to the stream: see `ChatEvent.fields`."""
         event_type, data = event["type"], to_json(event).decode()
         last = (self._last_event, self.pushed - 1) if self._last_event is not None else None
-        self._last_event, seq = streams.push(
+        self._last_event = streams.push(
             tx, self._stream, self._event_origin, event_type, data, now, last
         )
-        # Approvals add events to the same stream.
-        self.pushed = seq + 1
+        # Approvals add events to the same chain, so this one may not follow the last one here.
+        self.pushed = self._last_event.depth - self._anchor_depth
 
     def apply(self, tx: Tx, update: Update, now: int) -> None:
         """Write one update."""

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from pydantic_core import from_json
 
-from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.handles import EventRef
 from hubd.plugins.claudecode.record.mirror import Mirror
 from hubd.storage.arbor import tree
@@ -35,16 +34,16 @@ def restore(tx: Tx, mirror: Mirror, stream: streams.StreamRow, now: int) -> None
         stream: The stream of the chat.
         now: The time in seconds.
     """
-    [anchor] = tx.raw.execute(
-        "SELECT anchor FROM chat_streams WHERE key = ?", (stream.key,)
+    anchor, anchor_depth = tx.raw.execute(
+        "SELECT n.key, n.depth FROM chat_streams AS s JOIN arbor_nodes AS n ON n.key = s.anchor "
+        "WHERE s.key = ?",
+        (stream.key,),
     ).fetchone()
     turn = _parent(tx, anchor)
     [blob_id] = tx.raw.execute(
         "SELECT blob FROM claudecode_turns WHERE stream = ?", (stream.key,)
     ).fetchone()
-    [data] = tx.raw.execute(
-        "SELECT data FROM claudecode_blobs WHERE id = ?", (blob_id,)
-    ).fetchone()
+    [data] = tx.raw.execute("SELECT data FROM claudecode_blobs WHERE id = ?", (blob_id,)).fetchone()
     origin = tree.origin(tx, EventRef(event_id=UUID(int=0), event_type="x").wire)
     tool_uses: dict[str, Place] = {}
     callers: dict[str, Place] = {}
@@ -65,6 +64,7 @@ def restore(tx: Tx, mirror: Mirror, stream: streams.StreamRow, now: int) -> None
         tool_uses=tool_uses,
         callers=callers,
         last_message=last,
+        anchor_depth=anchor_depth,
         pushed=stream.next_seq,
     )
     for place in dict.fromkeys(callers.values()):

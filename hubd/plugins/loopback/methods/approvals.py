@@ -151,9 +151,7 @@ class Approvals(LoopbackBase):
             return events.Allowed(updatedInput=edited, approval_id=approval_id)
         return events.Denied(message=row.message or DENIED, approval_id=approval_id)
 
-    async def _waiting(
-        self, session: str | None, *, everything: bool = False
-    ) -> list[ApprovalRow]:
+    async def _waiting(self, session: str | None, *, everything: bool = False) -> list[ApprovalRow]:
         wanted = (await SESSIONS.look_up(self.db, session)).id if session else None
         actor, now = self.host.client.actor, time.time()
         return [

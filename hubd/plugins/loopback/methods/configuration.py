@@ -31,7 +31,7 @@ class Configuration(LoopbackBase):
         """
         url = self._mcp_url()
         token = secrets.token_urlsafe(32)
-        file = self._directory / f"{session.encode().hex()}.json"
+        file = self._files / f"{session.encode().hex()}.json"
         # The program gives up after this time, so it is longer than the deadline.
         timeout_ms = (self.settings(Settings).deadline_secs + 60) * 1000
         server = {
@@ -44,13 +44,11 @@ class Configuration(LoopbackBase):
         await self.host.in_thread(_write_private, file, json.dumps(config, indent=2))
         self._register(config)
         flags = [f"--mcp-config={file}", f"--permission-prompt-tool={TOOL}"]
-        return events.Configured(
-            file=str(file), flags=flags, command=" ".join(("claude", *flags))
-        )
+        return events.Configured(file=str(file), flags=flags, command=" ".join(("claude", *flags)))
 
     def register_tokens(self) -> None:
         """Accept the tokens of earlier configurations."""
-        for file in sorted(self._directory.glob("*.json")):
+        for file in sorted(self._files.glob("*.json")):
             try:
                 config = json.loads(file.read_text())
             except (OSError, ValueError):
@@ -63,7 +61,7 @@ class Configuration(LoopbackBase):
         self.host.register_token(bearer.removeprefix("Bearer "), actor)
 
     @property
-    def _directory(self) -> Path:
+    def _files(self) -> Path:
         return self.db.path.parent / "loopback"
 
     def _mcp_url(self) -> str:

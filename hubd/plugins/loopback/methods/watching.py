@@ -113,13 +113,13 @@ class Watching(LoopbackBase):
                     "Edit the input", default=text, multiline=True, timeout_seconds=None
                 )
                 try:
-                    return Reply(
-                        approve=True, updated_input=edited(approval["input"], field, text)
-                    )
+                    return Reply(approve=True, updated_input=edited(approval["input"], field, text))
                 except ValueError as error:
                     await self.host.advise("invalid_input", f"{error}")
-        if choice in ("session", "always"):
-            return Reply(approve=True, remember=choice)
+        if choice == "session":
+            return Reply(approve=True, remember="session")
+        if choice == "always":
+            return Reply(approve=True, remember="always")
         return Reply(approve=choice == "allow")
 
     async def _answers(self, questions: list[dict[str, object]]) -> Reply:

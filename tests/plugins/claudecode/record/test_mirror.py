@@ -39,7 +39,7 @@ from hubd.plugins.claudecode.protocol.updates import (
     UnreadableLine,
     Update,
 )
-from hubd.plugins.claudecode.record.interruption import interrupt_all
+from hubd.plugins.claudecode.record.interruption import sort_left_open
 from hubd.plugins.claudecode.record.mirror import MAX_OUTPUT, SYNTHETIC, Mirror
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns, SessionRow
 from hubd.process.lines import LineSplitter
@@ -270,7 +270,7 @@ def chat_was_given_up(
 
 
 def hub_has_died(tx: Tx, mirror: Mirror, accumulator: Accumulator, stream: int) -> list[Update]:
-    interrupt_all(tx, NOW)
+    sort_left_open(tx, NOW)
     return []
 
 
