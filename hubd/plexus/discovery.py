@@ -20,6 +20,7 @@ BUILT_IN: Final[tuple[str, ...]] = (
     "hubd.plugins.arbor.plugin:Arbor",
     "hubd.plugins.cone.plugin:Cone",
     "hubd.plugins.claudecode.plugin:ClaudeCode",
+    "hubd.plugins.loopback.plugin:Loopback",
 )
 # Each plugin is a file or a folder of its name.
 BUILT_IN_NAMES: Final = frozenset(target.partition(":")[0].split(".")[2] for target in BUILT_IN)

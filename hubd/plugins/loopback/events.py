@@ -1,0 +1,49 @@
+"""The events of loopback's methods."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from hubd.activation import Event
+
+Effect = Literal["allow", "deny", "ask"]
+
+
+class RuleInfo(BaseModel, defer_build=True):
+    """One rule. Times are in seconds."""
+
+    id: str
+    effect: Effect
+    tool: str
+    pattern: str | None = Field(description="The pattern; null for every call of the tool")
+    scope: str
+    expires_at: int | None
+    uses_left: int | None = Field(description="Calls that the rule still decides; null: no limit")
+    created_at: int
+
+
+class RuleAdded(Event, summary="{rule.effect} {rule.tool} {rule.pattern}"):
+    """A stored rule."""
+
+    rule: RuleInfo
+
+
+class RuleList(Event):
+    """A page of rules, the newest first."""
+
+    rules: list[RuleInfo]
+
+
+class RuleRemoved(Event, summary="removed rule {rule.id}"):
+    """A removed rule."""
+
+    rule: RuleInfo
+
+
+class RuleTested(Event, summary="{effect}"):
+    """The decision about a call, which was not made."""
+
+    effect: Effect
+    rules: list[RuleInfo] = Field(description="The rules that decide; empty if none does")
+    commands: list[str] = Field(description="The simple commands of a shell command")
+    explanation: list[str] = Field(description="The reasons, in sentences")
