@@ -80,7 +80,8 @@ OTHERS = [
 ]
 SYNTAX = ["if", "then", "fi", "for", "in", "do", "done", "time", "function", "case", "esac"]
 PIECES = [
-    *WORDS * 4, *BLANKS * 8, *OPERATORS * 2, *QUOTES * 2, *EXPANSIONS, *REDIRECTIONS, *OTHERS, *SYNTAX,
+    *WORDS * 4, *BLANKS * 8, *OPERATORS * 2, *QUOTES * 2, *EXPANSIONS, *REDIRECTIONS, *OTHERS,
+    *SYNTAX,
 ]  # fmt: skip
 
 
