@@ -262,7 +262,7 @@ async def test_every_result_fits_the_output_schema_of_its_tool(daemon: Daemon, e
             if name == "arbor.tree_create":
                 known["tree_id"] = events[0]["tree_id"]
             elif name == "loopback.rules_add":
-                known["rule_id"] = events[0]["rule"]["id"]
+                known["rule_id"] = events[0]["id"]
             elif name == "arbor.node_create_text":
                 known["node_id"] = known["start"] = known["end"] = known["other"] = events[0][
                     "node_id"

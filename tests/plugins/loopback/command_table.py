@@ -306,6 +306,7 @@ ASKED = [
     "function git { rm x; }; git log",
     "[[ -f x ]] && git log",
     "[ -f x ] && git log",
+    "\\[ -v 'a' \\] && git log",
     "((1)); git log",
     "time git log",
     "coproc git log",

@@ -34,8 +34,8 @@ async def db(tmp_path: Path) -> AsyncIterator[Database]:
 
 async def add(running: InProcessHub, effect: str, tool: str, **others: Any) -> dict[str, Any]:
     added = await running.call_one("loopback.rules_add", effect=effect, tool=tool, **others)
-    rule: dict[str, Any] = added["rule"]
-    return rule
+    assert added.pop("type") == "rule_added"
+    return added
 
 
 async def guidance(running: InProcessHub, method: str, **params: Any) -> list[str]:
@@ -51,10 +51,10 @@ async def test_a_rule_is_added_listed_used_in_a_test_and_removed(running: InProc
     assert other["uses_left"] == 2
     assert other["expires_at"] == other["created_at"] + 60
     test = await running.call_one("loopback.rules_test", tool="Bash", value="git log; git diff")
-    assert (test["effect"], test["rules"]) == ("allow", [rule])
+    assert (test["effect"], test["rules"]) == ("allow", [rule["id"]])
     assert test["commands"] == ["git log", "git diff"]
     removed = await running.call_one("loopback.rules_remove", rule_id=rule["id"][:8])
-    assert removed["rule"] == rule
+    assert removed == {"type": "rule_removed", **rule}
     test = await running.call_one("loopback.rules_test", tool="Bash", value="git log")
     assert test["effect"] == "ask"
     with pytest.raises(NotFound):
@@ -109,7 +109,7 @@ async def test_scopes_and_paths_are_resolved_when_a_rule_is_added(
     rule = await there.call_one(
         "loopback.rules_add", effect="allow", tool="Bash", scope="dir:link", pattern="make"
     )
-    assert rule["rule"]["scope"] == f"dir:{os.path.realpath(tmp_path / 'real')}"
+    assert rule["scope"] == f"dir:{os.path.realpath(tmp_path / 'real')}"
     test = {"tool": "Bash", "value": "make"}
     assert (await there.call_one("loopback.rules_test", **test))["effect"] == "ask"
     assert (await there.call_one("loopback.rules_test", **test, cwd="real"))["effect"] == "allow"

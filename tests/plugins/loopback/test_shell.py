@@ -111,11 +111,13 @@ def expected(command: SimpleCommand) -> Record:
 def is_recorded(command: SimpleCommand) -> bool:
     """Return whether bash records a command: a program that it looks up on the PATH."""
     name = command.words[0]
+    if any(assignment.startswith("PATH") for assignment in command.assignments):
+        return False
     return "/" not in name and name not in BUILTINS and not name.startswith("%")
 
 
 # Builtins that the pieces, and changed commands of the table, can form.
-BUILTINS = {":", "cd", "echo", "printf", "true", "pushd", "test", "type", "wait", "fg"}
+BUILTINS = {":", "[", "cd", "echo", "printf", "true", "pushd", "test", "type", "wait", "fg"}
 
 
 def compare(bash: Bash, command: str) -> str | None:
@@ -159,7 +161,7 @@ def test_bash_runs_generated_commands_as_they_are_split(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_bash_runs_many_generated_commands_as_they_are_split(tmp_path: Path) -> None:
-    assert_agrees(tmp_path, certain_commands(2, 20_000))
+    assert_agrees(tmp_path, certain_commands(2, 5_000))
 
 
 def test_the_splitter_never_fails_and_gives_either_commands_or_a_doubt() -> None:

@@ -98,7 +98,7 @@ def touches(resolved: str | None, pattern: str, path: CallPath) -> bool:
         forms.add(_folded(resolved))
     if not written.startswith("/"):
         forms.add(f"*/{written.removeprefix('./')}")
-    # A directory's pattern covers the directory itself, and what is below a named path.
+    # `DIR/*` covers the directory itself, and a path covers all paths below it.
     forms |= {form.removesuffix("/*") for form in forms if form.endswith("/*")}
     forms |= {f"{form}/*" for form in forms}
     texts = {_folded(path.written)} | ({_folded(path.resolved)} if path.resolved else set())
