@@ -1,4 +1,4 @@
-"""The stores of cone and mustache, and heads, keep no state outside of their transactions."""
+"""The stores of plugins, and heads, keep no state outside of their transactions."""
 
 import sqlite3
 from collections.abc import Callable
@@ -11,6 +11,9 @@ from hubd.conversations.heads import NewHead
 from hubd.mustache.template import Template
 from hubd.plugins.cone import store as cone
 from hubd.plugins.cone.tables import MIGRATIONS as CONE_MIGRATIONS
+from hubd.plugins.loopback import rule_store
+from hubd.plugins.loopback.rules.rule import NewRule, Rule
+from hubd.plugins.loopback.tables import MIGRATIONS as LOOPBACK_MIGRATIONS
 from hubd.plugins.mustache import store as mustache
 from hubd.storage import ids
 from hubd.storage.arbor import tree
@@ -26,6 +29,7 @@ class World(NamedTuple):
 
     cone: cone.ConeRow
     node: Place
+    rule: Rule
 
 
 def register(tx: Tx, name: str) -> object:
@@ -43,6 +47,15 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
         register(tx, "greeting"),
     ],
     "plugins.mustache.store.delete": lambda tx, _: mustache.delete(tx, "greeting"),
+    "plugins.loopback.rule_store.add": lambda tx, _: [
+        rule_store.add(tx, NewRule("deny", "Bash", "rm *"), NOW),
+        rule_store.add(tx, NewRule("deny", "Bash", "rm *"), NOW + 100),
+    ],
+    "plugins.loopback.rule_store.remove": lambda tx, w: rule_store.remove(tx, w.rule.id.hex()),
+    "plugins.loopback.rule_store.usable": lambda tx, _: rule_store.usable(tx, NOW),
+    "plugins.loopback.rule_store.use": lambda tx, w: [
+        rule_store.use(tx, w.rule.id, NOW) for _ in range(3)
+    ],
     "plugins.cone.store.set_system_message": lambda tx, w: cone.set_system_message(
         tx, w.cone.key, b"m" * 16
     ),
@@ -73,7 +86,7 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
 
 @pytest.fixture(scope="module")
 def base() -> sqlite3.Connection:
-    return database(*CONE_MIGRATIONS, *mustache.MIGRATIONS)
+    return database(*CONE_MIGRATIONS, *LOOPBACK_MIGRATIONS, *mustache.MIGRATIONS)
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +95,13 @@ def world(base: sqlite3.Connection) -> World:
     register(tx, "greeting")
     row = cone.HEADS.create(tx, "assistant", COLUMNS, NOW)
     root = tree.place(tx, tree.find(tx, ids.text(row.tree_id)), None)
-    return World(row, tree.append(tx, root, tree.text("a message"), NOW))
+    node = tree.append(tx, root, tree.text("a message"), NOW)
+    rule = rule_store.add(tx, NewRule("allow", "Bash", "git *", uses_left=2), NOW)
+    return World(row, node, rule)
 
 
 def test_every_function_of_these_stores_is_listed() -> None:
-    modules = [hubd.conversations, cone, mustache]
+    modules = [hubd.conversations, cone, rule_store, mustache]
     assert transaction_functions(modules) == {f"hubd.{name}" for name in CASES}
 
 

@@ -22,10 +22,8 @@ class RuleInfo(BaseModel, defer_build=True):
     created_at: int
 
 
-class RuleAdded(Event, summary="{rule.effect} {rule.tool} {rule.pattern}"):
+class RuleAdded(RuleInfo, Event, summary="added: {effect} {tool} {pattern}"):
     """A stored rule."""
-
-    rule: RuleInfo
 
 
 class RuleList(Event):
@@ -34,16 +32,15 @@ class RuleList(Event):
     rules: list[RuleInfo]
 
 
-class RuleRemoved(Event, summary="removed rule {rule.id}"):
+class RuleRemoved(RuleInfo, Event, summary="removed: {effect} {tool} {pattern}"):
     """A removed rule."""
-
-    rule: RuleInfo
 
 
 class RuleTested(Event, summary="{effect}"):
     """The decision about a call, which was not made."""
 
     effect: Effect
-    rules: list[RuleInfo] = Field(description="The rules that decide; empty if none does")
+    rules: list[str] = Field(description="The ids of the rules that decide; empty if none does")
     commands: list[str] = Field(description="The simple commands of a shell command")
     explanation: list[str] = Field(description="The reasons, in sentences")
+    text: str = Field(description="The decision and its reasons, for people")

@@ -78,7 +78,7 @@ class Rules(LoopbackBase):
         )
         rule = await self.db.transaction(lambda tx: rule_store.add(tx, new, now))
         await self._warn(rule)
-        return events.RuleAdded(rule=rule_info(rule))
+        return events.RuleAdded(**dict(rule_info(rule)))
 
     @method(read_only=True, render="table")
     async def rules_list(self, limit: RowLimit | None = None) -> AsyncIterator[events.RuleList]:
@@ -98,9 +98,9 @@ class Rules(LoopbackBase):
             rule_id: The id of the rule, or its first 8 or more digits.
         """
         rule = await self.db.transaction(lambda tx: rule_store.remove(tx, rule_id))
-        return events.RuleRemoved(rule=rule_info(rule))
+        return events.RuleRemoved(**dict(rule_info(rule)))
 
-    @method(read_only=True, needs_context=True, one_of=("input", "value"))
+    @method(read_only=True, needs_context=True, render="text", one_of=("input", "value"))
     async def rules_test(
         self,
         tool: Tool,
@@ -131,9 +131,10 @@ class Rules(LoopbackBase):
         decision = await self.host.in_thread(decide, subject, rules, int(time.time()))
         return events.RuleTested(
             effect=decision.effect,
-            rules=list(map(rule_info, decision.rules)),
+            rules=[ids.text(rule.id) for rule in decision.rules],
             commands=[str(part) for part in subject.split.commands] if subject.split else [],
             explanation=decision.explanation,
+            text="\n".join([decision.effect, *decision.explanation]),
         )
 
     async def _rule_pages(self) -> AsyncIterator[list[Rule]]:

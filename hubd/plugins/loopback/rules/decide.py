@@ -35,8 +35,11 @@ class _Deciding:
 
     def decide(self, rules: Sequence[Rule]) -> Decision:
         applicable = [rule for rule in _preferred(rules) if self._applies(rule)]
+        if not applicable:
+            self.notes.append("No rule applies, so an approver is asked.")
+            return Decision("ask", (), self.notes)
         split = self.subject.split
-        if applicable and split is not None and split.doubt is not None:
+        if split is not None and split.doubt is not None:
             self.notes.append(f"The command can't be split with certainty: {split.doubt}.")
         unsure: list[Rule] = []
         for effect in ("deny", "ask"):
@@ -53,8 +56,6 @@ class _Deciding:
         used = self._covering(allows, unsure)
         if used:
             return Decision("allow", used, self.notes)
-        if not applicable:
-            self.notes.append("No rule applies, so an approver is asked.")
         return Decision("ask", (), self.notes)
 
     def _applies(self, rule: Rule) -> bool:

@@ -17,6 +17,7 @@ def escape(text: str) -> str:
     return _WILDCARD.sub(r"[\g<0>]", text)
 
 
+@lru_cache(maxsize=4096)
 def literal(glob: str) -> str | None:
     """Return the only text that a glob matches; None if it has wildcards."""
     if _WILDCARD.search(_ESCAPED.sub("", glob)):

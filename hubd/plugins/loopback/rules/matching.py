@@ -2,15 +2,19 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import Final
 
 from hubd.plugins.loopback.rules import globs, paths, patterns, urls, words
+from hubd.plugins.loopback.rules.programs import base_name
 from hubd.plugins.loopback.rules.rule import Rule
 from hubd.plugins.loopback.rules.shell import SimpleCommand
 from hubd.plugins.loopback.rules.subject import Subject
 
-# The words of a command that can't be split, from any place in it, that a rule is compared with.
-_MAX_WORDS: Final = 200
+# For a command that can't be split: the places at which a rule is compared, and the words at each.
+# If there are more, the rule can't be excluded.
+_MAX_PLACES: Final = 1000
+_MAX_WORDS: Final = 50
 
 
 class Match(Enum):
@@ -173,11 +177,13 @@ def _touches_command(glob: str, subject: Subject) -> bool:
     name = words.first_word(parsed)
     if name is not None and name not in subject.names:
         return False
-    return any(
-        words.resembles(parsed, run[start : start + _MAX_WORDS])
+    places = (
+        run[start : start + _MAX_WORDS]
         for run in subject.runs
-        for start in range(len(run))
+        for start, word in enumerate(run)
+        if name is None or name in (word.casefold(), base_name(word.casefold()))
     )
+    return any(words.resembles(parsed, place) for place in islice(places, _MAX_PLACES))
 
 
 def _covers_paths(rule: Rule, pattern: patterns.Pattern, subject: Subject) -> Refusal | None:

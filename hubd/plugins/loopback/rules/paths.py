@@ -19,9 +19,12 @@ class CallPath:
 
 def call_path(value: str, cwd: str) -> CallPath:
     """Return the path of a tool call in a directory."""
+    text = value.strip()
+    if text == "~" or text.startswith("~/"):
+        text = _home() + text[1:]
+    written = os.path.normpath(os.path.join(cwd, text))  # noqa: PTH118
     is_clear = value == value.strip() and value.isprintable() and value[:1] not in ("", "~")
-    written = os.path.normpath(os.path.join(cwd, os.path.expanduser(value.strip())))  # noqa: PTH118, PTH111
-    if not is_clear or not os.path.isabs(written):  # noqa: PTH117
+    if not is_clear or not written.startswith("/"):
         return CallPath(written, None)
     # The kernel resolves a symlink before the `..` that follows it; many programs don't.
     real = _real(os.path.join(cwd, value))  # noqa: PTH118
@@ -30,7 +33,8 @@ def call_path(value: str, cwd: str) -> CallPath:
 
 def absolute(path: str, cwd: str) -> str:
     """Return a directory of a scope: absolute, `~` expanded, symlinks resolved."""
-    joined = os.path.join(cwd, os.path.expanduser(path))  # noqa: PTH118, PTH111
+    text = _home() + path[1:] if path == "~" or path.startswith("~/") else path
+    joined = os.path.join(cwd, text)  # noqa: PTH118
     return _real(joined) or os.path.normpath(joined)
 
 
@@ -60,7 +64,7 @@ def expand_home(pattern: str) -> str:
     """Return a pattern with the user's home instead of `~`."""
     if pattern != "~" and not pattern.startswith("~/"):
         return pattern
-    return globs.escape(os.path.expanduser("~")) + pattern[1:]  # noqa: PTH111
+    return globs.escape(_home()) + pattern[1:]
 
 
 def covers(resolved: str | None, pattern: str, path: CallPath, directory: str | None) -> bool:
@@ -94,7 +98,7 @@ def touches(resolved: str | None, pattern: str, path: CallPath) -> bool:
         forms.add(_folded(resolved))
     if not written.startswith("/"):
         forms.add(f"*/{written.removeprefix('./')}")
-    # A directory's pattern covers the directory itself, and what is below a named path.
+    # `DIR/*` covers the directory itself, and a path covers all paths below it.
     forms |= {form.removesuffix("/*") for form in forms if form.endswith("/*")}
     forms |= {f"{form}/*" for form in forms}
     texts = {_folded(path.written)} | ({_folded(path.resolved)} if path.resolved else set())
@@ -109,6 +113,10 @@ def is_below(path: str, directory: str) -> bool:
 def real_directory(path: str) -> str | None:
     """Return a directory with all symlinks resolved; None if it is not known."""
     return _real(path) if path.startswith("/") else None
+
+
+def _home() -> str:
+    return os.path.expanduser("~")  # noqa: PTH111
 
 
 def _real(path: str) -> str | None:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from hubd.plugins.loopback.rules import globs, words
@@ -54,6 +55,7 @@ class Pattern:
     glob: str
 
 
+@lru_cache(maxsize=4096)
 def read(text: str) -> Pattern:
     """Return the field and the glob of a pattern."""
     match = _FIELD.match(text)
@@ -88,7 +90,7 @@ def check(effect: str, tool: str, text: str | None) -> None:
     """Check a rule's tool and pattern.
 
     Raises:
-        InvalidPatternError: The rule could not match, or would not mean what it says.
+        InvalidPatternError: The rule could never match, or would match other calls than it seems.
     """
     if not _TOOL.fullmatch(tool):
         raise InvalidPatternError(f"'{tool[:200]}' is not the name of a tool or a glob")

@@ -17,11 +17,14 @@ RESERVED_WORDS: Final = _words(
 # Programs and builtins that run another command, which their arguments or their input name.
 RUNNERS: Final = _words(
     """
-    . ash at atd batch bash builtin busybox chroot chrt command compgen complete csh dash doas
-    emulate env eval exec fakeroot fc firejail fish flock ionice jobs ksh ltrace mksh nice nohup
-    nsenter parallel pkexec proot rbash rlwrap run0 runuser sched screen script setarch setpriv
-    setsid sg sh source stdbuf strace su sudo sudoedit systemd-run taskset tcsh time timeout tini
-    tmux toybox trap unbuffer unshare valgrind watch xargs zargs zsh
+    . arch ash at atd bash batch builtin busybox caffeinate catchsegv chronic chroot chrt command
+    compgen complete csh daemonize dash dbus-run-session direnv doas eatmydata emulate entr env
+    eval exec expect fakeroot faketime fc firejail fish flock gdb genv gnice gtimeout gxargs
+    hyperfine ifne ionice jobs ksh logsave ltrace mksh nice nohup nsenter numactl parallel perf
+    pkexec prlimit proot rbash rlwrap run0 runuser sched screen script sem setarch setpriv setsid
+    sg sh source start-stop-daemon stdbuf strace su sudo sudoedit systemd-run taskset tcsh time
+    timeout tini tmux toybox trap unbuffer unshare valgrind watch watchexec xargs xvfb-run zargs
+    zsh
     """
 )
 
@@ -41,6 +44,7 @@ RUNNING_OPTIONS: Final = {
     "fdfind": ("-x", "-X", "--exec"),
     "printf": ("-v",),
     "test": ("-v", "-R"),
+    "[": ("-v", "-R"),
     "wait": ("-p",),
 }
 

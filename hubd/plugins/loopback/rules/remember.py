@@ -48,8 +48,9 @@ def remembered(
 
 def _exact(subject: Subject, effect: Effect) -> tuple[str, str | None]:
     """Return the pattern for the very value of a call, and its resolved form for a path."""
-    if subject.command is not None and not subject.leaves_sandbox:
-        return f"command={globs.escape(subject.command)}", None
+    is_command = subject.kind == "command" and subject.command is not None
+    if is_command and not subject.leaves_sandbox:
+        return f"command={globs.escape(subject.command or '')}", None
     if subject.url is not None:
         return f"url={globs.escape(subject.url.written)}", None
     if len(subject.paths) == 1:

@@ -48,8 +48,8 @@ _PLAIN_COMMENT: Final = re.compile(r"#[A-Za-z0-9_./:,+@%= #-]*(?=\n|\Z)")
 _OPERATORS: Final = ("&&", "||", "|&", ";", "&", "|", "\n")
 # Operators after which another command must follow, also on the next line.
 _UNFINISHED: Final = frozenset(["&&", "||", "|&", "|"])
-# Escapes that `$'…'` and all shells agree on.
-_ANSI_ESCAPES: Final = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+# Escapes that don't change the end of `$'…'`, also for a shell that does not know it.
+_ANSI_ESCAPES: Final = {"n": "\n", "t": "\t", "\\": "\\", '"': '"'}
 
 
 @dataclass(frozen=True)

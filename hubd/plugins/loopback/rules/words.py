@@ -22,7 +22,7 @@ _OPERATORS: Final = frozenset(";&|<>()$`\\\n\r")
 
 
 class InvalidPatternError(ValueError):
-    """A pattern that can't match anything, or not what its author means."""
+    """A pattern that can't match anything, or means something else than it seems."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def objection(pattern: WordPattern, command: SimpleCommand) -> str | None:
 
 
 def resembles(pattern: WordPattern, words: Sequence[str]) -> bool:
-    """Return whether a command does what a pattern describes, with more words in between.
+    """Return whether a command contains the words of a pattern in order.
 
     For deny and ask rules: letter case, the program's directory, variables and options before the
     subcommand don't matter, and words may follow.

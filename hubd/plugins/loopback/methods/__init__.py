@@ -1,0 +1,1 @@
+"""The methods of loopback, one file for each part."""
