@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hubd.plugins.claudecode.native import conversation, read_history
-from hubd.plugins.claudecode.native.pending_call import cut, write_result
+from hubd.plugins.claudecode.native.pending_call import cut, withdraw_marker, write_result
 from tests.fakes.agent_process import Line
 from tests.fakes.likeness import shape
 from tests.fakes.resumable import (
@@ -159,6 +159,22 @@ async def test_a_result_makes_a_marker_stale(agent: Resumable) -> None:
         assert await running.end() == 0
     assert running.of_type("control_request") == []
     assert (agent.runs, agent.results()) == ([], [(key, "outcome unknown")])
+
+
+@both
+async def test_a_withdrawn_marker_has_no_effect_until_there_is_another(agent: Resumable) -> None:
+    key = await agent.killed_while_asking("one")
+    [open_call] = agent.state(key).open_calls
+    agent.mark(open_call)
+    withdraw_marker(agent.file, key, session_id=SESSION)
+    fork = SESSION.replace("1", "2")
+    async with agent.resuming("--fork-session", f"--session-id={fork}") as running:
+        assert await running.end() == 0
+    assert running.lines == []
+    agent.mark(open_call)
+    await agent.resume(ALLOW)
+    assert agent.runs == ["one"]
+    assert agent.results() == [(key, "(Bash completed with no output)")]
 
 
 @both

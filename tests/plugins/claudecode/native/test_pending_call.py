@@ -15,9 +15,11 @@ from hubd.plugins.claudecode.native.pending_call import (
     OpenCall,
     cut,
     inspect,
+    live_marker,
     supports_marker,
     supports_stages,
     sync,
+    withdraw_marker,
     write_marker,
     write_result,
 )
@@ -219,6 +221,26 @@ def test_a_large_file_is_read_from_its_end(file: Path) -> None:
         tracemalloc.stop()
     assert (ids(state), gone.kind) == (["1", "2"], "missing")
     assert peak < 8_000_000
+
+
+def test_a_marker_is_live_until_a_result_or_a_withdrawal(file: Path) -> None:
+    assert live_marker(file) is None
+    first, second = state_of(file, *TWO).open_calls
+    assert live_marker(file) is None
+    write_marker(file, first, **FRAME, permission_mode="default")
+    assert live_marker(file) == "toolu_1"
+    write_result(file, second, "other", **FRAME)
+    assert live_marker(file) == "toolu_1"
+    withdraw_marker(file, "toolu_1", session_id=SESSION)
+    assert live_marker(file) is None
+    assert inspect(file, "toolu_1").kind == "open"
+    write_marker(file, first, **FRAME, permission_mode="default")
+    assert live_marker(file) == "toolu_1"
+    write_result(file, first, "done", **FRAME)
+    assert live_marker(file) is None
+    assert read_history(file).corrupt == 0
+    with pytest.raises(InvalidParams):
+        withdraw_marker(file, "toolu_1", session_id=SESSION.replace("1", "2"))
 
 
 def test_sync_reports_whether_the_call_is_in_the_file(
