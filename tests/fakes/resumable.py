@@ -27,6 +27,7 @@ from hubd.plugins.claudecode.native.pending_call import (
 )
 from tests.fakes.agent_process import OFFLINE, AgentProcess, Line, Program, claude_program
 from tests.fakes.messages_api import FakeMessagesApi
+from tests.fakes.old_claude import old_claude
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 ALLOW = {"behavior": "allow", "updatedInput": {}}
@@ -141,13 +142,14 @@ class Resumable(Program):
 
 @asynccontextmanager
 async def resumable(name: str, directory: Path) -> AsyncIterator[Resumable]:
-    """Give one of the two agents by its name: `offline` or `claude`."""
+    """Give an agent by its name: `offline`, `claude`, or `old` for an older `claude`."""
     if name == "offline":
         config = directory / "config"
         yield Resumable(directory, *OFFLINE, f"--session-directory={config}")
     else:
         async with FakeMessagesApi() as api:
-            yield Resumable(directory, claude_program(), api=api)
+            program = old_claude() if name == "old" else claude_program()
+            yield Resumable(directory, program, api=api)
 
 
 def call(word: str) -> Line:

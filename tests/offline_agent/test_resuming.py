@@ -25,9 +25,10 @@ from tests.fakes.resumable import (
 DENY = {"behavior": "deny", "message": "not today"}
 EDIT = {"behavior": "allow", "updatedInput": {"command": "echo edited >> made"}}
 
-both = pytest.mark.parametrize(
-    "agent", ["offline", pytest.param("claude", marks=pytest.mark.soak)], indirect=True
-)
+CLAUDE = pytest.param("claude", marks=pytest.mark.soak)
+OLD = pytest.param("old", marks=pytest.mark.soak)
+both = pytest.mark.parametrize("agent", ["offline", CLAUDE], indirect=True)
+all_versions = pytest.mark.parametrize("agent", ["offline", CLAUDE, OLD], indirect=True)
 offline_only = pytest.mark.parametrize("agent", ["offline"], indirect=True)
 
 
@@ -51,6 +52,8 @@ def decided(name: str, answer: Line, runs: list[str], result: str, *, soak: bool
         decided("claude", ALLOW, ["one"], "(Bash completed with no output)", soak=True),
         decided("claude", DENY, [], "not today", soak=True),
         decided("claude", EDIT, ["edited"], "(Bash completed with no output)", soak=False),
+        decided("old", EDIT, ["edited"], "(Bash completed with no output)", soak=True),
+        decided("old", DENY, [], "not today", soak=True),
     ],
     indirect=["agent"],
 )
@@ -63,7 +66,7 @@ async def test_a_killed_agent_s_call_is_decided_and_carried_out_once(
     agent.mark(state.open_calls[0])
     running = await agent.resume(answer)
     assert [line["request"]["tool_use_id"] for line in running.of_type("control_request")] == [key]
-    assert running.lines[-2]["result"] == "done"
+    assert running.of_type("result")[0]["result"] == "done"
     assert agent.runs == runs
     assert agent.results() == [(key, result)]
     assert agent.state(key).kind == "answered"
@@ -111,7 +114,7 @@ async def test_parallel_calls_are_carried_out_in_stages(agent: Resumable) -> Non
     assert agent.results() == list(zip(keys, (silence, silence, "not today"), strict=True))
 
 
-@both
+@all_versions
 async def test_a_call_that_a_dying_hub_closed_is_carried_out_after_a_cut(
     agent: Resumable,
 ) -> None:
@@ -131,7 +134,7 @@ async def test_a_call_that_a_dying_hub_closed_is_carried_out_after_a_cut(
     )
 
 
-@both
+@all_versions
 async def test_a_call_survives_sigterm_and_a_torn_last_line(agent: Resumable) -> None:
     async with agent.asking("one") as (running, request):
         os.kill(running.pid, signal.SIGTERM)
@@ -147,7 +150,7 @@ async def test_a_call_survives_sigterm_and_a_torn_last_line(agent: Resumable) ->
     assert agent.results() == [(key, "(Bash completed with no output)")]
 
 
-@both
+@all_versions
 async def test_a_result_makes_a_marker_stale(agent: Resumable) -> None:
     key = await agent.killed_while_asking("one")
     [open_call] = agent.state(key).open_calls
@@ -161,7 +164,7 @@ async def test_a_result_makes_a_marker_stale(agent: Resumable) -> None:
     assert (agent.runs, agent.results()) == ([], [(key, "outcome unknown")])
 
 
-@both
+@all_versions
 async def test_a_withdrawn_marker_has_no_effect_until_there_is_another(agent: Resumable) -> None:
     key = await agent.killed_while_asking("one")
     [open_call] = agent.state(key).open_calls
