@@ -243,6 +243,23 @@ def test_a_marker_is_live_until_a_result_or_a_withdrawal(file: Path) -> None:
         withdraw_marker(file, "toolu_1", session_id=SESSION.replace("1", "2"))
 
 
+def test_a_file_that_was_torn_anywhere_has_a_state_and_takes_a_result(file: Path) -> None:
+    closed = failed("1", "r", "a")
+    complete = encoded(*TWO, closed, attachment("y", "r"), ANSWER, mark("z"))
+    call_end = len(encoded(*ONE)) - 1
+    for size in range(0, len(complete), 19):
+        file.write_bytes(complete[:size])
+        state = inspect(file, "toolu_1")
+        assert (state.kind == "missing") == (size < call_end), size
+        if state.kind == "closed_by_hub_death":
+            cut(file, "toolu_1")
+            state = inspect(file, "toolu_1")
+        if state.kind != "missing":
+            assert state.kind == "open", size
+            write_result(file, state.open_calls[0], "x", **FRAME)
+            assert inspect(file, "toolu_1").kind == "answered", size
+
+
 def test_sync_reports_whether_the_call_is_in_the_file(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
