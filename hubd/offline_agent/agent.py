@@ -4,21 +4,17 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hubd import __version__
 from hubd.offline_agent import lines, result, session
 from hubd.offline_agent.approval import Approver
 from hubd.offline_agent.directives import help_text
-from hubd.offline_agent.lines import Line
+from hubd.offline_agent.lines import Line, lifecycle
 from hubd.offline_agent.options import Options, UsageError, is_uuid, parse
 from hubd.offline_agent.permission import MODES, Permissions
-from hubd.offline_agent.pipes import Exit, Pipes, lifecycle, note
+from hubd.offline_agent.pipes import Exit, Pipes, note
+from hubd.offline_agent.resuming import Deferred, resume_prompt
 from hubd.offline_agent.turn import Turn
-
-if TYPE_CHECKING:
-    # Imported only if configured: http.client takes longer to import than the rest of the agent.
-    from hubd.offline_agent.mcp import McpServer
 
 PROGRAM = "python -m hubd.offline_agent"
 
@@ -32,10 +28,9 @@ class Agent:
         self._session = conversation
         self._cwd = Path.cwd()
         self._permissions = Permissions(options)
-        self._servers = _connected(options.mcp_config)
-        tool = options.permission_prompt_tool
-        self._approver = Approver(pipes, self._permissions, tool, self._servers)
+        self._approver = Approver(pipes, self._permissions, options.permission_prompt_tool)
         pipes.control = self._control
+        pipes.session_id = conversation.id
         # The number of results so far.
         self._results = 0
         # Whether the last turn failed, for the exit status.
@@ -43,6 +38,8 @@ class Agent:
 
     def run(self) -> int:
         """Run turns until the input ends or a signal arrives. Return the exit status."""
+        if self._session.deferred is not None:
+            self._resume(self._session.deferred)
         while prompts := self._next():
             self._turn(prompts)
         # A turn that SIGINT interrupted is not a failure of the program.
@@ -62,28 +59,50 @@ class Agent:
         return prompts
 
     def _turn(self, prompts: list[Line]) -> None:
-        tracked = [prompt for prompt in prompts if "uuid" in prompt]
-        for prompt in tracked:
-            self._pipes.emit(lifecycle(prompt, "started"))
+        tracked = [prompt["uuid"] for prompt in prompts if "uuid" in prompt]
+        self._emit_states(tracked, "started")
         self._pipes.emit(self._init())
-        turn = Turn(self._pipes, self._session, self._approver, self._options, self._cwd)
-        line = turn.run(prompts, self._results)
+        self._emit_result(self._new_turn().run(prompts, self._results))
+        self._emit_states(tracked, "completed")
+
+    def _resume(self, deferred: Deferred) -> None:
+        """Carry out a call of an earlier process, and continue its turn."""
+        content = resume_prompt()
+        prompt = lines.user(self._session.id, content)
+        self._emit_states([prompt["uuid"]], "started")
+        turn = self._new_turn()
+        interrupted = turn.carry_out(deferred)
+        self._pipes.emit(self._init())
+        refusal = self._permissions.blocking_hook()
+        if refusal is None:
+            self._emit_result(turn.resume(prompt, self._results, interrupted=interrupted))
+        else:
+            reason = f"UserPromptSubmit operation blocked by hook:\n{refusal}"
+            text = f"{reason}\n\nOriginal prompt: {content}"
+            line = lines.blocked_prompt(self._session.id, text)
+            self._session.append(line)
+            self._pipes.emit(line)
+            self._emit_result(turn.blocked(text, self._results))
+        self._emit_states([prompt["uuid"]], "completed")
+
+    def _new_turn(self) -> Turn:
+        return Turn(self._pipes, self._session, self._approver, self._options, self._cwd)
+
+    def _emit_result(self, line: Line) -> None:
         self._results += 1
         self._failed = line["is_error"]
         self._pipes.emit(line)
-        for prompt in tracked:
-            self._pipes.emit(lifecycle(prompt, "completed"))
+
+    def _emit_states(self, prompts: list[str], state: str) -> None:
+        for uuid in prompts:
+            self._pipes.emit(lifecycle(self._session.id, uuid, state))
 
     def _init(self) -> Line:
-        prompt_tool = self._options.permission_prompt_tool
-        offered = [tool for server in self._servers for tool in server.tools if tool != prompt_tool]
-        tools = [tool for tool in lines.TOOL_NAMES if not self._permissions.hides(tool)]
-        servers = [
-            {"name": server.name, "status": server.status, "source": "dynamic"}
-            for server in self._servers
-        ]
-        mode = self._permissions.mode
-        return lines.init(self._session.id, str(self._cwd), mode, tools + offered, servers)
+        # A person can only answer if questions reach one.
+        interactive = lines.INTERACTIVE if self._options.permission_prompt_tool else ()
+        offered = (*lines.TOOL_NAMES, *interactive)
+        tools = [tool for tool in offered if not self._permissions.hides(tool)]
+        return lines.init(self._session.id, str(self._cwd), self._permissions.mode, tools)
 
     def _control(self, request: Line) -> tuple[Line, str | None]:
         """Answer a control request. Return the fields of the answer, or an error."""
@@ -96,8 +115,7 @@ class Agent:
         if subtype == "set_model":
             return {"model": lines.MODEL}, None
         if subtype == "mcp_status":
-            states = [{"name": each.name, "status": each.status} for each in self._servers]
-            return {"mcpServers": states}, None
+            return {"mcpServers": []}, None
         return {}, f"Unsupported control request subtype: {subtype}"
 
 
@@ -123,7 +141,7 @@ def _run(options: Options) -> int:
     try:
         conversation = _conversation(options)
         if not reads_input:
-            pipes.prompts.append(_prompt(options))
+            pipes.prompts += _prompts(options, conversation)
         return Agent(options, pipes, conversation).run()
     except session.SessionError as problem:
         note(str(problem))
@@ -152,22 +170,18 @@ def _conversation(options: Options) -> session.Session:
     return resumed.fork(session_id, session.path_of(directory, session_id, cwd))
 
 
-def _prompt(options: Options) -> Line:
+def _prompts(options: Options, conversation: session.Session) -> list[Line]:
     text = options.prompt if options.prompt is not None else sys.stdin.read()
     if not text.strip():
+        if conversation.deferred is not None:
+            return []
+        if options.resume:
+            raise UsageError(
+                "Error: No deferred tool marker found in the resumed session. "
+                "Provide a prompt to continue the conversation."
+            )
         raise UsageError(
             "Error: Input must be provided either through stdin or as a prompt argument "
             "when using --print"
         )
-    return {"type": "user", "message": {"role": "user", "content": text}}
-
-
-def _connected(values: tuple[str, ...]) -> "list[McpServer]":
-    if not values:
-        return []
-    from hubd.offline_agent.mcp import servers
-
-    configured = servers(values)
-    for server in configured:
-        server.connect()
-    return configured
+    return [{"type": "user", "message": {"role": "user", "content": text}}]

@@ -1,16 +1,11 @@
-"""The approval of a tool call: by the rules, or by a question over the pipes or over MCP."""
+"""The approval of a tool call: by the rules, or by a question over the pipes."""
 
-import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hubd.offline_agent.directives import Call
-from hubd.offline_agent.lines import REJECTED, new_id
+from hubd.offline_agent.lines import INTERACTIVE, Line, new_id, system
 from hubd.offline_agent.permission import Permissions, Verdict, suggestions
 from hubd.offline_agent.pipes import Exit, Pipes
-
-if TYPE_CHECKING:
-    # Imported only if configured: http.client takes longer to import than the rest of the agent.
-    from hubd.offline_agent.mcp import McpServer
 
 STDIO: Final = "stdio"
 
@@ -23,17 +18,19 @@ _INVALID: Final = (
 class Approver:
     """Decides whether a call may run."""
 
-    def __init__(
-        self, pipes: Pipes, permissions: Permissions, tool: str, servers: "list[McpServer]"
-    ) -> None:
+    def __init__(self, pipes: Pipes, permissions: Permissions, tool: str) -> None:
         self._pipes = pipes
         self._permissions = permissions
         # The value of --permission-prompt-tool; empty if questions are not possible.
         self._tool = tool
-        self._servers = servers
 
-    def verdict(self, call: Call, tool_use_id: str) -> Verdict:
+    def verdict(self, call: Call, tool_use_id: str, agent_id: str = "") -> Verdict:
         """Return whether a call may run. Wait for the answer if the rules require a question.
+
+        Args:
+            call: The call.
+            tool_use_id: The id of the call.
+            agent_id: The subagent that makes the call, if it is not the agent itself.
 
         Raises:
             Interrupted: The turn was interrupted while the question was open.
@@ -42,25 +39,35 @@ class Approver:
         verdict = self._permissions.decide(call)
         if verdict.behavior != "ask":
             return verdict
+        if not self._tool and call.tool in INTERACTIVE:
+            text = f"Error: No such tool available: {call.tool}"
+            return Verdict("deny", text, is_failure=True)
         if not self._tool:
             action = f"write to {call.input['file_path']}" if call.tool == "Write" else "use Bash"
             text = f"Claude requested permissions to {action}, but you haven't granted it yet."
             return Verdict("deny", text, kind="user-rejected")
-        if self._tool == STDIO:
-            return self._ask_on_stdio(call, tool_use_id)
-        return self._ask_over_mcp(call, tool_use_id)
+        if self._tool != STDIO:
+            raise Exit(
+                1,
+                f"Error: MCP tool {self._tool} (passed via --permission-prompt-tool) not found. "
+                "The offline agent asks on its standard output: use stdio",
+            )
+        verdict = self._ask(call, tool_use_id, agent_id)
+        if call.tool == "ExitPlanMode" and verdict.behavior == "allow":
+            self._leave_plan_mode()
+        return verdict
 
-    def _ask_on_stdio(self, call: Call, tool_use_id: str) -> Verdict:
+    def _leave_plan_mode(self) -> None:
+        if self._permissions.mode == "plan":
+            self._permissions.mode = "default"
+            change = {"status": None, "permissionMode": "default"}
+            self._pipes.emit(system(self._pipes.session_id, "status", **change))
+
+    def _ask(self, call: Call, tool_use_id: str, agent_id: str) -> Verdict:
+        if not self._pipes.open:
+            return _failed("Tool permission request failed: AbortError: Stream closed")
         request_id = new_id()
-        request = {
-            "subtype": "can_use_tool",
-            "tool_name": call.tool,
-            "display_name": call.tool,
-            "input": call.input,
-            "description": call.input.get("description", call.input.get("file_path", "")),
-            "permission_suggestions": suggestions(call),
-            "tool_use_id": tool_use_id,
-        }
+        request = _request(call, tool_use_id, agent_id)
         line = {"type": "control_request", "request_id": request_id, "request": request}
         self._pipes.question = request_id
         try:
@@ -76,34 +83,6 @@ class Approver:
         if answer.get("subtype") != "success":
             return _failed(f"Tool permission request failed: Error: {answer.get('error')}")
         return self._read_answer(answer.get("response"))
-
-    def _ask_over_mcp(self, call: Call, tool_use_id: str) -> Verdict:
-        from hubd.offline_agent.mcp import McpError
-
-        server = next((each for each in self._servers if self._tool in each.tools), None)
-        if server is None:
-            tools = ", ".join(tool for each in self._servers for tool in each.tools)
-            raise Exit(
-                1,
-                f"Error: MCP tool {self._tool} (passed via --permission-prompt-tool) not found. "
-                f"Available MCP tools: {tools or 'none'}",
-            )
-        arguments = {"tool_name": call.tool, "input": call.input, "tool_use_id": tool_use_id}
-        name = self._tool.removeprefix(f"mcp__{server.name}__")
-        try:
-            result = server.call(self._pipes, name, arguments, tool_use_id)
-        except McpError as problem:
-            return Verdict("deny", f"Error calling tool ({call.tool}): {problem}", is_failure=True)
-        content = result.get("content")
-        if result.get("isError") or not content or "structuredContent" in result:
-            text = f"Error calling tool ({call.tool}): the permission tool gave no plain answer"
-            return Verdict("deny", text, is_failure=True)
-        if len(content) != 1 or content[0].get("type") != "text":
-            return _failed(_INVALID)
-        try:
-            return self._read_answer(json.loads(content[0]["text"]))
-        except ValueError:
-            return _failed(_INVALID)
 
     def _read_answer(self, answer: object) -> Verdict:
         """Return the verdict of an answer. Any answer that is not a clear permission denies."""
@@ -121,8 +100,26 @@ class Approver:
         if answer.get("behavior") != "deny" or not isinstance(message, str):
             return _failed(_INVALID)
         if answer.get("interrupt"):
-            return Verdict("deny", REJECTED, kind="user-rejected", interrupts=True)
+            return Verdict("deny", message, source="user_reject", interrupts=True)
         return Verdict("deny", message, source="user_reject")
+
+
+def _request(call: Call, tool_use_id: str, agent_id: str) -> Line:
+    request: Line = {
+        "subtype": "can_use_tool",
+        "tool_name": call.tool,
+        "display_name": call.tool,
+        "input": call.input,
+    }
+    if call.tool not in INTERACTIVE:
+        description = call.input.get("description", call.input.get("file_path", ""))
+        request |= {"description": description, "permission_suggestions": suggestions(call)}
+    request["tool_use_id"] = tool_use_id
+    if agent_id:
+        request["agent_id"] = agent_id
+    if call.tool in INTERACTIVE:
+        request["requires_user_interaction"] = True
+    return request
 
 
 def _failed(text: str) -> Verdict:

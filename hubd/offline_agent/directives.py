@@ -17,6 +17,11 @@ DIRECTIVES: Final = {
         "TEXT",
         "a Task call; its agent runs TEXT if it is a tool, or answers it",
     ),
+    "ask": (
+        "QUESTION | A | B",
+        "an AskUserQuestion call with these options; needs --permission-prompt-tool",
+    ),
+    "plan": ("TEXT", "an ExitPlanMode call with this plan; needs --permission-prompt-tool"),
     "parallel": ("", "the lines after it that start with '- ' are tool calls of one message"),
     "slow": ("SECONDS", "the rest of the turn is spread over this time"),
     "error": ("TEXT", "the turn ends as after an error of the API"),
@@ -25,7 +30,7 @@ DIRECTIVES: Final = {
     "broken": ("", "a line that is not JSON, and one of an unknown type"),
 }
 
-TOOLS: Final = ("run", "write", "read", "big", "subagent")
+TOOLS: Final = ("run", "write", "read", "big", "subagent", "ask", "plan")
 
 # Larger numbers are refused, because they would fill the disk.
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -133,8 +138,21 @@ def _call(name: str, argument: str) -> Call:
         return Call("Read", {"file_path": argument})
     if name == "big":
         return Call("Big", {"bytes": int(_number(argument, MOST_BYTES))})
+    if name == "ask":
+        return Call("AskUserQuestion", {"questions": [_question(argument)]})
+    if name == "plan":
+        return Call("ExitPlanMode", {"plan": argument.replace("\\n", "\n")})
     kind = {"subagent_type": "general-purpose", "run_in_background": False}
     return Call("Task", {"description": argument[:40], "prompt": argument, **kind})
+
+
+def _question(argument: str) -> dict[str, Any]:
+    question, *labels = (part.strip() for part in argument.split("|"))
+    if not question or len(labels) < 2 or not all(labels):
+        raise _BadArgument("it needs a question and two options, with '|' between them")
+    options = [{"label": label, "description": label} for label in labels]
+    rest = {"header": question[:12], "multiSelect": False, "options": options}
+    return {"question": question, **rest}
 
 
 def _number(text: str, most: float) -> float:
@@ -150,7 +168,7 @@ def _number(text: str, most: float) -> float:
 def help_text(program: str) -> str:
     """Return the output of --help."""
     rows = [
-        f"  {f'{name}: {argument}'.rstrip():<20} {effect}"
+        f"  {f'{name}: {argument}'.rstrip():<22} {effect}"
         for name, (argument, effect) in DIRECTIVES.items()
     ]
     example = json.dumps(
@@ -169,11 +187,15 @@ Directives, one a line, in order; all other lines are text, which the agent repe
 With --input-format stream-json it reads one message a line from its standard input:
   {example}
 and the control_request lines interrupt, set_permission_mode, mcp_status and initialize. It supports
---allowedTools, --disallowedTools, --permission-mode, --permission-prompt-tool (stdio, or
-mcp__SERVER__TOOL with --mcp-config), --settings (its permissions), --session-id, --resume,
---resume-session-at, --fork-session, --max-turns, --include-partial-messages and
---replay-user-messages. It accepts --model, but its model is always offline. It reports only the
-length of --system-prompt and --append-system-prompt. Other flags are named on stderr and ignored.
+--allowedTools, --disallowedTools, --permission-mode, --permission-prompt-tool=stdio, --settings
+(its permissions and UserPromptSubmit hooks), --session-id, --resume, --resume-session-at,
+--fork-session, --max-turns, --include-partial-messages and --replay-user-messages. It accepts
+--model, but its model is always offline. It reports only the length of --system-prompt and
+--append-system-prompt. It does not use the servers of --mcp-config. Other flags are named on stderr
+and ignored.
+
+With --resume it first carries out the tool call that a hook_deferred_tool entry of the session file
+names, if the call has no result yet, and then continues its turn. It asks for permission again.
 
 Unlike claude, it asks before every command, even one that only reads. All processes of a command
 end with the command, even those in the background.

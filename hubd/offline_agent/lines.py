@@ -14,9 +14,16 @@ Line = dict[str, Any]
 MODEL: Final = "offline"
 
 TOOL_NAMES: Final = ("Task", "Bash", "Big", "Read", "Write")
+# Tools whose result is the answer of a person; only offered if a person can be asked.
+INTERACTIVE: Final = ("AskUserQuestion", "ExitPlanMode")
 
 INTERRUPTED: Final = "[Request interrupted by user]"
 INTERRUPTED_IN_TOOL: Final = "[Request interrupted by user for tool use]"
+
+ABORTED: Final = "Tool permission request aborted"
+
+# The prompt that continues a turn after a call of an earlier process was carried out.
+CONTINUE: Final = "Continue from where you left off."
 
 REJECTED: Final = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it "
@@ -47,9 +54,7 @@ def timestamp() -> str:
     return f"{seconds}.{int(now * 1000) % 1000:03d}Z"
 
 
-def init(
-    session_id: str, cwd: str, mode: str, tools: list[str], servers: list[dict[str, str]]
-) -> Line:
+def init(session_id: str, cwd: str, mode: str, tools: list[str]) -> Line:
     """Return the first line of a turn."""
     return {
         "type": "system",
@@ -57,7 +62,7 @@ def init(
         "cwd": cwd,
         "session_id": session_id,
         "tools": tools,
-        "mcp_servers": servers,
+        "mcp_servers": [],
         "model": MODEL,
         "permissionMode": mode,
         "slash_commands": [],
@@ -169,6 +174,19 @@ def user(
         "timestamp": timestamp(),
         **more,
     }
+
+
+def lifecycle(session_id: str, command: str, state: str) -> Line:
+    """Return the line about the state of a message with an id."""
+    ids = {"uuid": new_id(), "session_id": session_id}
+    return {"type": "command_lifecycle", "command_uuid": command, "state": state, **ids}
+
+
+def blocked_prompt(session_id: str, text: str) -> Line:
+    """Return the line about a prompt that a hook refused."""
+    outcome = {"kind": "blocked_by_hook", "prompt_kept": False}
+    fields = {"content": text, "level": "warning", "prevent_continuation": True}
+    return system(session_id, "informational", **fields, prompt_submit_outcome=outcome)
 
 
 def text_block(text: str) -> Line:

@@ -5,14 +5,17 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hubd.offline_agent.directives import Call
-from hubd.offline_agent.lines import Line
+from hubd.offline_agent.lines import INTERACTIVE, Line
 from hubd.offline_agent.options import Options, UsageError
 
 # Tools that change files; other tools may always run.
 ASKED_FOR: Final = ("Bash", "Write")
+
+# The exit status of a hook that refuses.
+REFUSED: Final = 2
 
 MODES: Final = ("default", "manual", "acceptEdits", "auto", "bypassPermissions", "dontAsk", "plan")
 
@@ -37,6 +40,11 @@ class Verdict(NamedTuple):
     # The input that replaces the original.
     updated_input: Line | None = None
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether an answer allowed the call, not a rule."""
+        return self.source == "user_temporary"
+
     def meta(self, tool_use_id: str) -> Line:
         """Return the entry of `tool_result_meta` for a call."""
         allowed = self.behavior == "allow"
@@ -52,11 +60,13 @@ class Permissions:
 
     def __init__(self, options: Options) -> None:
         settings = _settings(options.settings)
+        permissions = settings.get("permissions", {})
         # Changed by `set_permission_mode` and by answers.
         self.mode = options.permission_mode
-        self._allow = [*_rules(options.allowed_tools), *_rules(settings.get("allow", ()))]
-        self._deny = [*_rules(options.disallowed_tools), *_rules(settings.get("deny", ()))]
-        self._ask = _rules(settings.get("ask", ()))
+        self._allow = [*_rules(options.allowed_tools), *_rules(permissions.get("allow", ()))]
+        self._deny = [*_rules(options.disallowed_tools), *_rules(permissions.get("deny", ()))]
+        self._ask = _rules(permissions.get("ask", ()))
+        self._hooks = _prompt_hooks(settings)
 
     def hides(self, tool: str) -> bool:
         """Return whether a tool is disabled."""
@@ -72,7 +82,7 @@ class Permissions:
             detail = f" with command {call.input['command']}" if tool == "Bash" else ""
             text = f"Permission to use {tool}{detail} has been denied."
             return Verdict("deny", text, reason_type="rule")
-        must_ask = any(_matches(rule, call) for rule in self._ask)
+        must_ask = tool in INTERACTIVE or any(_matches(rule, call) for rule in self._ask)
         if self.mode == "bypassPermissions" and not must_ask:
             return Verdict("allow", reason_type="mode")
         if not must_ask and any(_matches(rule, call, whole=True) for rule in self._allow):
@@ -87,6 +97,22 @@ class Permissions:
             text = "Permission to use Bash has been denied: the mode is plan."
             return Verdict("deny", text, reason_type="mode")
         return Verdict("ask")
+
+    def blocking_hook(self) -> str | None:
+        """Run the hooks for a prompt. Return the output of one that refuses it."""
+        if not self._hooks:
+            return None
+        # Most runs have no hooks.
+        import subprocess
+
+        for command in self._hooks:
+            process = subprocess.run(
+                ["sh", "-c", command], capture_output=True, text=True, check=False
+            )
+            if process.returncode == REFUSED:
+                output = process.stderr.strip() or "No stderr output"
+                return f"[{command}]: {output}"
+        return None
 
     def update(self, updates: Iterable[Line]) -> None:
         """Apply the changes of an answer, for the rest of the run."""
@@ -159,13 +185,20 @@ def _rules(values: Iterable[str]) -> list[str]:
     return rules
 
 
-def _settings(value: str) -> dict[str, list[str]]:
-    """Return the permissions in --settings, which is JSON or the name of a file."""
+def _settings(value: str) -> dict[str, Any]:
+    """Return the object in --settings, which is JSON or the name of a file."""
     if not value:
         return {}
     try:
         text = value if value.lstrip().startswith("{") else Path(value).read_text()
-        permissions: dict[str, list[str]] = json.loads(text).get("permissions", {})
+        settings: dict[str, Any] = json.loads(text)
     except (OSError, ValueError) as problem:
         raise UsageError(f"Error: Invalid settings: {problem}") from None
-    return permissions
+    return settings
+
+
+def _prompt_hooks(settings: dict[str, Any]) -> list[str]:
+    """Return the commands that run before a prompt."""
+    groups = settings.get("hooks", {}).get("UserPromptSubmit", ())
+    hooks = [hook for group in groups for hook in group.get("hooks", ())]
+    return [hook["command"] for hook in hooks if hook.get("type") == "command"]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, NoReturn
 
-from hubd.offline_agent.lines import Line
+from hubd.offline_agent.lines import Line, lifecycle
 
 READ_BYTES: Final = 65536
 
@@ -45,6 +45,8 @@ class Pipes:
 
     def __init__(self, output_format: str, reads_input: bool) -> None:
         self._output_format = output_format
+        # The session, for the lines about prompts.
+        self.session_id = ""
         # Whether the input is open.
         self.open = reads_input
         # The start of an incomplete line.
@@ -168,7 +170,7 @@ class Pipes:
         line["message"]["content"]  # Fails here if the message has no content.
         self.prompts.append(line)
         if "uuid" in line:
-            self.emit(lifecycle(line, "queued"))
+            self.emit(lifecycle(self.session_id, line["uuid"], "queued"))
 
     def _take_request(self, request_id: str, request: Line) -> None:
         if request["subtype"] == "interrupt":
@@ -224,11 +226,6 @@ class Pipes:
         """End all running tools."""
         for group in list(self._tools):
             self.end_tool(group)
-
-
-def lifecycle(prompt: Line, state: str) -> Line:
-    """Return the line about the state of a message with an id."""
-    return {"type": "command_lifecycle", "command_uuid": prompt["uuid"], "state": state}
 
 
 def note(text: str) -> None:

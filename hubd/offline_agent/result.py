@@ -39,6 +39,14 @@ def success(tally: Tally, **frame: Any) -> Line:
     return _result(tally, "completed", ending, **frame)
 
 
+def blocked(tally: Tally, text: str, **frame: Any) -> Line:
+    """Return the result of a prompt that a hook refused."""
+    ending = {"is_error": False, "num_turns": 0, "subtype": "success", "result": text}
+    line = _result(tally, "completed", ending, **frame)
+    del line["terminal_reason"]
+    return line
+
+
 def api_error(tally: Tally, text: str, **frame: Any) -> Line:
     """Return the result after an error of the API: `is_error`, without an `error_…` subtype."""
     tally.stop_reason = "stop_sequence"

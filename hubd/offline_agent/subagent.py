@@ -10,8 +10,8 @@ from hubd.offline_agent.lines import Line
 from hubd.offline_agent.pipes import Pipes
 from hubd.offline_agent.tools import Outcome
 
-# Calls a tool for the subagent: (call, its id) -> (outcome, entry of tool_result_meta).
-UseTool = Callable[[Call, str], tuple[Outcome, Line | None]]
+# Calls a tool for a subagent: (call, its id, the subagent) -> (outcome, entry of tool_result_meta).
+UseTool = Callable[[Call, str, str], tuple[Outcome, Line | None]]
 
 
 class Subagent:
@@ -76,8 +76,9 @@ class Subagent:
         )
         block = {"type": "tool_use", "id": inner, "name": call.tool, "input": call.input}
         self._assistant(block)
-        outcome, meta = use_tool(call, inner)
-        metas = {"tool_result_meta": [meta]} if meta else {}
+        outcome, meta = use_tool(call, inner, self._id)
+        metas: Line = {"tool_use_result": outcome.detail} if outcome.is_error else {}
+        metas |= {"tool_result_meta": [meta]} if meta else {}
         self._user([outcome.block(inner, call.tool)], **metas)
         return f"offline subagent: {call.tool} said: {outcome.text}"
 

@@ -1,4 +1,8 @@
-"""The tool calls of one message: approved one by one, run in parallel, reported out of order."""
+"""The tool calls of one message.
+
+As in claude, calls are approved one by one, and a call that had to be approved ends before the next
+question. Calls that the rules allow run in parallel.
+"""
 
 from pathlib import Path
 
@@ -31,8 +35,8 @@ class Toolbox:
     def use(self, calls: list[tuple[str, Call]]) -> list[Outcome]:
         """Run calls and report their results. Return the results in the order of the calls.
 
-        The last call is reported first. claude reports calls as they end, so clients must not
-        depend on the order.
+        Of the calls that the rules allow, the last one is reported first. claude reports calls as
+        they end, so clients must not depend on the order.
 
         Raises:
             Interrupted: The turn was interrupted, by a request or by an answer.
@@ -43,7 +47,9 @@ class Toolbox:
         allowed: list[tuple[str, Call, Verdict]] = []
         for key, call in calls:
             verdict = self._ask(key, call)
-            if verdict.behavior == "allow":
+            if verdict.was_asked:
+                outcomes[key] = self._run_approved(key, _updated(call, verdict), verdict)
+            elif verdict.behavior == "allow":
                 allowed.append((key, _updated(call, verdict), verdict))
             else:
                 outcomes[key] = self._refuse(key, call, verdict)
@@ -52,6 +58,30 @@ class Toolbox:
             outcomes[key] = results[key]
             self._report(key, call, results[key], verdict.meta(key))
         return [outcomes[key] for key, _ in calls]
+
+    def carry_out(self, key: str, call: Call) -> Outcome:
+        """Carry out a call of an earlier process, and report its result.
+
+        Raises:
+            Interrupted: The call was interrupted, by a request or by an answer.
+        """
+        try:
+            verdict = self._approver.verdict(call, key)
+        except Interrupted:
+            self._refuse(key, call, Verdict("deny", lines.ABORTED, source="user_abort"))
+            raise
+        if verdict.behavior != "allow":
+            outcome = self._refuse(key, call, verdict)
+            if verdict.interrupts:
+                raise Interrupted
+            return outcome
+        try:
+            return self._run_approved(key, _updated(call, verdict), verdict)
+        except Interrupted:
+            outcome = Outcome.failed(f"Exit code 137\n{lines.INTERRUPTED_IN_TOOL}")
+            meta = {**verdict.meta(key), "non_execution_kind": "interrupted"}
+            self._report(key, call, outcome, meta)
+            raise
 
     def reject_open_calls(self) -> bool:
         """Report the open calls as rejected. Return whether there were any."""
@@ -62,9 +92,9 @@ class Toolbox:
             self._report(key, call, outcome, meta)
         return bool(rejected)
 
-    def _ask(self, key: str, call: Call) -> Verdict:
+    def _ask(self, key: str, call: Call, agent_id: str = "") -> Verdict:
         try:
-            verdict = self._approver.verdict(call, key)
+            verdict = self._approver.verdict(call, key, agent_id)
         except Interrupted:
             self._deny(key, call)
             raise
@@ -93,6 +123,11 @@ class Toolbox:
         denial = {"tool_name": call.tool, "tool_use_id": key, "tool_input": call.input}
         self._tally.denials.append(denial)
 
+    def _run_approved(self, key: str, call: Call, verdict: Verdict) -> Outcome:
+        outcome = self._run([(key, call)])[key]
+        self._report(key, call, outcome, verdict.meta(key))
+        return outcome
+
     def _run(self, calls: list[tuple[str, Call]]) -> dict[str, Outcome]:
         keys = [key for key, call in calls if call.tool == "Bash"]
         commands = [str(call.input.get("command", "")) for _, call in calls if call.tool == "Bash"]
@@ -107,9 +142,9 @@ class Toolbox:
                 outcomes[key] = run_at_once(call, self._cwd)
         return outcomes
 
-    def _use_inside(self, call: Call, key: str) -> tuple[Outcome, Line | None]:
+    def _use_inside(self, call: Call, key: str, agent_id: str) -> tuple[Outcome, Line | None]:
         """Run a call of a subagent, with the same permissions. The subagent reports it."""
-        verdict = self._ask(key, call)
+        verdict = self._ask(key, call, agent_id)
         if verdict.behavior != "allow":
             if not verdict.is_failure:
                 self._deny(key, call)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hubd.offline_agent.directives import Call
-from hubd.offline_agent.lines import Line
+from hubd.offline_agent.lines import INTERACTIVE, Line
 from hubd.offline_agent.pipes import READ_BYTES, Pipes
 
 # The default timeout of claude's Bash tool; BASH_DEFAULT_TIMEOUT_MS overrides it.
@@ -157,10 +157,12 @@ def run_commands(pipes: Pipes, commands: list[str], cwd: Path) -> list[Outcome]:
 
 
 def run_at_once(call: Call, cwd: Path) -> Outcome:
-    """Run a tool that needs no process: Write, Read or Big."""
+    """Run a tool that needs no process: Write, Read, Big, or one that a person has answered."""
     if call.tool == "Big":
         size = call.input["bytes"]
         return Outcome("0123456789abcdef" * (size // 16) + "x" * (size % 16), False, {"size": size})
+    if call.tool in INTERACTIVE:
+        return _answered(call)
     path = cwd / str(call.input.get("file_path", ""))
     try:
         if call.tool == "Write":
@@ -168,6 +170,20 @@ def run_at_once(call: Call, cwd: Path) -> Outcome:
         return _read(path, cwd)
     except (OSError, ValueError) as problem:
         return Outcome.failed(str(problem))
+
+
+def _answered(call: Call) -> Outcome:
+    """Return the result of a tool whose approval is its answer."""
+    if call.tool == "ExitPlanMode":
+        detail = {"plan": call.input.get("plan"), "isAgent": False}
+        text = "User has approved exiting plan mode. You can now proceed."
+        return Outcome(text, False, detail)
+    answers = call.input.get("answers")
+    answers = answers if isinstance(answers, dict) else {}
+    listed = ", ".join(f'"{question}"="{answer}"' for question, answer in answers.items())
+    text = f"Your questions have been answered: {listed}."
+    detail = {"questions": call.input.get("questions"), "answers": answers}
+    return Outcome(f"{text} You can now continue with these answers in mind.", False, detail)
 
 
 def _write(path: Path, content: str) -> Outcome:

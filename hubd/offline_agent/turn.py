@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from hubd.offline_agent import lines, result
 from hubd.offline_agent.approval import Approver
-from hubd.offline_agent.directives import Call, Plan, Step, read_plan
+from hubd.offline_agent.directives import Call, Step, read_plan
 from hubd.offline_agent.lines import Line
 from hubd.offline_agent.message import MessageWriter, pieces
 from hubd.offline_agent.options import Options
 from hubd.offline_agent.pipes import Interrupted, Pipes
+from hubd.offline_agent.resuming import Deferred, rest_of_turn
 from hubd.offline_agent.session import Session
 from hubd.offline_agent.toolbox import Toolbox
 from hubd.wire.text import shorten
@@ -45,10 +46,10 @@ class Turn:
         self._results: list[str] = []
         # The number of messages with tool calls.
         self._rounds = 0
+        self._started = time.monotonic()
 
     def run(self, prompts: list[Line], index: int) -> Line:
         """Answer the user's messages. Return the result line, which is not written yet."""
-        started = time.monotonic()
         history = self._session.history
         ids = [prompt["uuid"] for prompt in prompts if "uuid" in prompt]
         if ids:
@@ -59,16 +60,64 @@ class Turn:
             if self._options.replay_user_messages:
                 self._replay(prompt)
         plan = read_plan("\n".join(_text_of(prompt) for prompt in prompts))
+        steps = list(plan.steps)
+        if plan.plain or not steps:
+            steps.insert(0, Step("say", self._introduction(plan.plain, history)))
+        return self._complete(steps, index)
+
+    def carry_out(self, deferred: Deferred) -> bool:
+        """Carry out a call of an earlier process. Return whether it was interrupted."""
+        if deferred.call is None:
+            return False
+        self._pipes.in_turn = True
+        try:
+            self._toolbox.carry_out(deferred.tool_use_id, deferred.call)
+        except Interrupted:
+            return True
+        finally:
+            self._pipes.in_turn = False
+            # The result belongs to the earlier turn.
+            self._tally.num_turns = 1
+        return False
+
+    def resume(self, prompt: Line, index: int, *, interrupted: bool) -> Line:
+        """Continue the turn of an earlier process. Return the result line.
+
+        Args:
+            prompt: The prompt that continues it, which is not shown.
+            index: The number of results before.
+            interrupted: Whether the call was interrupted, so that the turn ends at once.
+        """
+        self._writer.request()
+        rest = rest_of_turn(self._session.entries)
+        self._session.append(prompt, isMeta=True)
+        for place, step in enumerate(rest.done):
+            if step.kind == "slow":
+                self._slow_down(step, [*rest.done[place + 1 :], *rest.steps])
+        self._results = [_report(*each) for each in rest.results]
+        return self._complete(rest.steps, index, interrupted=interrupted)
+
+    def blocked(self, text: str, index: int) -> Line:
+        """Return the result line of a prompt that a hook refused."""
+        return result.blocked(self._tally, text, **self._frame(index))
+
+    def _frame(self, index: int) -> dict[str, Any]:
+        duration = int((time.monotonic() - self._started) * 1000)
+        queued = len(self._pipes.prompts)
+        fields = {"session_id": self._session.id, "index": index, "queued": queued}
+        return {**fields, "duration_ms": duration}
+
+    def _complete(self, steps: list[Step], index: int, *, interrupted: bool = False) -> Line:
+        """Follow the steps to the end of the turn. Return the result line."""
 
         def frame() -> dict[str, Any]:
-            duration = int((time.monotonic() - started) * 1000)
-            queued = len(self._pipes.prompts)
-            fields = {"session_id": self._session.id, "index": index, "queued": queued}
-            return {**fields, "duration_ms": duration}
+            return self._frame(index)
 
         self._pipes.in_turn = True
         try:
-            self._follow(plan, history)
+            if interrupted:
+                raise Interrupted
+            self._follow(steps)
             return result.success(self._tally, **frame())
         except Interrupted:
             reason = self._break_off()
@@ -88,13 +137,13 @@ class Turn:
         line = lines.user(self._session.id, prompt["message"]["content"], isReplay=True)
         self._pipes.emit({**line, "uuid": prompt.get("uuid", line["uuid"])})
 
-    def _follow(self, plan: Plan, history: int) -> None:
-        steps = list(plan.steps)
-        if plan.plain or not steps:
-            steps.insert(0, Step("say", self._introduction(plan.plain, history)))
+    def _slow_down(self, step: Step, later: list[Step]) -> None:
+        self._writer.delay = step.number / _count_deltas(later)
+
+    def _follow(self, steps: list[Step]) -> None:
         for position, step in enumerate(steps):
             if step.kind == "slow":
-                self._writer.delay = step.number / _count_deltas(steps[position + 1 :])
+                self._slow_down(step, steps[position + 1 :])
             else:
                 self._do(step)
         if self._writer.is_open and self._tally.text:
@@ -133,7 +182,7 @@ class Turn:
         self._rounds += 1
         outcomes = self._toolbox.use(keyed)
         self._results = [
-            f"{call.tool} {'failed' if outcome.is_error else 'said'}: {_quote(outcome.text)}"
+            _report(call.tool, outcome.is_error, outcome.text)
             for (_, call), outcome in zip(keyed, outcomes, strict=True)
         ]
         if self._options.rounds is not None and self._rounds >= self._options.rounds:
@@ -200,6 +249,10 @@ def _text_of(prompt: Line) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(block.get("text", "") for block in content if block.get("type") == "text")
+
+
+def _report(tool: str, is_error: bool, text: str) -> str:
+    return f"{tool} {'failed' if is_error else 'said'}: {_quote(text)}"
 
 
 def _quote(text: str) -> str:

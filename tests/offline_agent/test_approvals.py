@@ -1,8 +1,6 @@
 """Approvals of the offline agent: rules, modes, and requests to approvers."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.offline_agent.directives import Call
-from hubd.offline_agent.mcp import expand
 from hubd.offline_agent.options import Options, UsageError
 from hubd.offline_agent.permission import Permissions
 from tests.fakes.agent_process import OFFLINE, AgentProcess, Program
-from tests.fakes.permit_server import FLAG, PermitServer
 
 STDIO = ("--permission-prompt-tool", "stdio")
 
@@ -23,12 +19,6 @@ STDIO = ("--permission-prompt-tool", "stdio")
 @pytest.fixture
 def offline(tmp_path: Path) -> Program:
     return Program(tmp_path, *OFFLINE)
-
-
-@pytest.fixture
-async def permits() -> AsyncIterator[PermitServer]:
-    async with PermitServer({"behavior": "allow", "updatedInput": {}}) as running:
-        yield running
 
 
 def decide(command: str, **options: Any) -> str:
@@ -276,92 +266,73 @@ async def test_a_permanent_approval_is_not_requested_again(offline: Program) -> 
         assert await running.end() == 0
 
 
-def mcp_flags(permits: PermitServer, **more: Any) -> tuple[str, ...]:
-    config = permits.config(**more)
-    return ("--mcp-config", config, "--strict-mcp-config", "--permission-prompt-tool", FLAG)
-
-
-@pytest.mark.parametrize("streams", [False, True])
-async def test_an_approval_over_mcp_has_the_shape_of_claudes(
-    offline: Program, streams: bool
-) -> None:
-    answers = {"behavior": "allow", "updatedInput": {"command": "echo REPLACED"}}
-    async with PermitServer(answers, streams=streams) as permits:
-        said = await offline.ask("run: touch asked", *mcp_flags(permits))
-    [call] = [block for block in said.blocks("assistant") if block["type"] == "tool_use"]
-    expected = {"tool_name": "Bash", "input": call["input"], "tool_use_id": call["id"]}
-    assert permits.calls == [expected]
-    assert [block["content"] for block in said.blocks("user")] == ["REPLACED"]
-    connected = {"name": "plexus", "status": "connected", "source": "dynamic"}
-    assert said.lines[0]["mcp_servers"] == [connected]
-    assert FLAG not in said.lines[0]["tools"]
-
-
-async def test_a_secret_in_the_configuration_comes_from_the_environment(
-    offline: Program, permits: PermitServer
-) -> None:
-    offline.environment["PLEXUS_TOKEN"] = "sekret"
-    said = await offline.ask("run: echo hi", *mcp_flags(permits, token="${PLEXUS_TOKEN}"))
-    assert [block["content"] for block in said.blocks("user")] == ["hi"]
-
-
-def test_variables_are_expanded_with_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HUBD_TEST_SET", "value")
-    monkeypatch.delenv("HUBD_TEST_UNSET", raising=False)
-    text = "a ${HUBD_TEST_SET} b ${HUBD_TEST_UNSET:-other} c ${HUBD_TEST_UNSET}"
-    assert expand(text) == "a value b other c ${HUBD_TEST_UNSET}"
-
-
-@pytest.mark.parametrize(
-    ("answer", "is_denial"),
-    [
-        ({"behavior": "deny", "message": "no"}, True),
-        ("not json", True),
-        ({"content": [{"type": "text", "text": "{}"}, {"type": "text", "text": "{}"}]}, True),
-        ({"content": []}, False),
-        ({"content": [{"type": "text", "text": "x"}], "isError": True}, False),
-        (
-            {
-                "content": [{"type": "text", "text": '{"behavior":"allow","updatedInput":{}}'}],
-                "structuredContent": {"behavior": "allow"},
-            },
-            False,
-        ),
-    ],
-)
-async def test_an_invalid_answer_over_mcp_denies(
-    offline: Program, answer: object, is_denial: bool
-) -> None:
-    async with PermitServer(answer) as permits:
-        said = await offline.ask("run: touch made", *mcp_flags(permits))
-    assert not (offline.cwd / "made").exists()
-    assert len(said.lines[-1]["permission_denials"]) == is_denial
-    assert said.blocks("user")[0]["is_error"]
-
-
-async def test_an_interrupt_withdraws_the_approval_over_mcp(
-    offline: Program, permits: PermitServer
-) -> None:
-    permits.open.clear()
-    async with offline.talk(*mcp_flags(permits)) as running:
-        await running.say("run: touch made")
-        await asyncio.wait_for(permits.called.wait(), 20)
-        await running.interrupt()
-        assert (await running.turn())[-1]["terminal_reason"] == "aborted_tools"
-        await asyncio.wait_for(permits.withdrawn.wait(), 20)
-        assert await running.end() == 1
-    assert not (offline.cwd / "made").exists()
-
-
-@pytest.mark.parametrize("token", ["wrong", None])
-async def test_a_missing_approval_tool_ends_the_program_at_the_first_approval(
-    offline: Program, permits: PermitServer, token: str | None
-) -> None:
-    flags = list(mcp_flags(permits, token=token))
-    if token is None:
-        flags[-1] = "mcp__plexus__nothing"
+async def test_only_the_pipes_can_be_asked(offline: Program) -> None:
+    flags = ("--permission-prompt-tool", "mcp__plexus__loopback_permit")
     said = await offline.ask("run: touch made", *flags, status=1)
     assert said.of_type("result") == []
     assert "not found" in said.stderr
-    status = said.lines[0]["mcp_servers"][0]["status"]
-    assert status == ("failed" if token else "connected")
+    assert not (offline.cwd / "made").exists()
+
+
+async def test_an_approved_call_ends_before_the_next_request(offline: Program) -> None:
+    async with offline.talk(*STDIO) as running:
+        await running.say("parallel:\n- run: echo a >> made\n- run: echo b >> made")
+        for content in ("", "a\n"):
+            question = await asked(running)
+            made = offline.cwd / "made"
+            assert (made.read_text() if made.exists() else "") == content
+            assert len(running.of_type("user")) == len(content.split())
+            await running.answer(question["request_id"], {"behavior": "allow"})
+        await running.turn()
+        assert await running.end() == 0
+    assert (offline.cwd / "made").read_text() == "a\nb\n"
+
+
+async def test_a_question_to_the_user_is_answered_by_its_approval(offline: Program) -> None:
+    async with offline.talk(*STDIO) as running:
+        await running.say("ask: Which colour? | red | blue\nsay: done")
+        question = await asked(running)
+        request = question["request"]
+        assert (request["tool_name"], request["requires_user_interaction"]) == (
+            "AskUserQuestion",
+            True,
+        )
+        [inner] = request["input"]["questions"]
+        assert inner["question"] == "Which colour?"
+        assert [option["label"] for option in inner["options"]] == ["red", "blue"]
+        updated = {**request["input"], "answers": {"Which colour?": "blue"}}
+        answer = {"behavior": "allow", "updatedInput": updated}
+        await running.answer(question["request_id"], answer)
+        assert (await running.turn())[-1]["result"] == "done"
+        assert await running.end() == 0
+    [result] = running.blocks("user")
+    assert '"Which colour?"="blue"' in result["content"]
+
+
+async def test_an_approved_plan_ends_the_plan_mode(offline: Program) -> None:
+    async with offline.talk(*STDIO, "--permission-mode", "plan") as running:
+        await running.say("plan: first this\\nthen that\nrun: touch made")
+        question = await asked(running)
+        assert question["request"]["input"] == {"plan": "first this\nthen that"}
+        await running.answer(question["request_id"], {"behavior": "allow"})
+        # Commands are asked for again, instead of being denied.
+        assert (await asked(running))["request"]["tool_name"] == "Bash"
+        await running.end()
+
+
+async def test_without_an_approver_nobody_can_be_questioned(offline: Program) -> None:
+    said = await offline.ask("ask: Which? | a | b")
+    assert "AskUserQuestion" not in said.lines[0]["tools"]
+    assert "No such tool available" in said.blocks("user")[0]["content"]
+
+
+async def test_the_request_of_a_subagent_names_it(offline: Program) -> None:
+    async with offline.talk(*STDIO) as running:
+        await running.say("subagent: run: touch made")
+        question = await asked(running)
+        [started] = running.of_type("system", "task_started")
+        assert question["request"]["agent_id"] == started["task_id"]
+        await running.answer(question["request_id"], {"behavior": "allow"})
+        await running.turn()
+        assert await running.end() == 0
+    assert (offline.cwd / "made").exists()

@@ -149,10 +149,9 @@ async def test_after_a_kill_the_text_so_far_is_an_event_and_secret_files_are_rem
         async with caller.stream("follow", stream_id=started["stream_id"]) as items:
             async for item in items:
                 event = item.get("content", {}).get("event", {})
-                shown += event["text"] if event.get("type") == "content_delta" else ""
-                if event.get("type") == "content":
-                    shown = ""  # that one is complete
-                elif shown:
+                # The block before it is complete.
+                if event.get("type") == "content_delta" and event["block_index"] == 2:
+                    shown = event["text"]
                     break
         await until_on_disk(daemon.home / "hub.db", shown)
         private = daemon.home / "claudecode" / "private"

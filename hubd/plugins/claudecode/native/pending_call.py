@@ -44,8 +44,9 @@ STAGE_SETTINGS: Final[dict[str, Any]] = {
 # The results that `claude` records if its stdin closes while a question is open.
 _CLOSED_BY_HUB_DEATH: Final = re.compile(r"Tool permission request failed: .*\bstream closed", re.I)
 
-# `claude` looks for a marker in the last MiB of the file. It takes the input from the call itself,
-# so the marker of a larger input has none.
+# `claude` looks for a marker in this many bytes at the end of the file. It takes the input from the
+# call itself, so the marker of a larger input has none.
+_SEARCHED: Final = 1024 * 1024
 _MOST_INPUT: Final = 64 * 1024
 
 # The versions that were tried. Between them, stages are unknown.
@@ -211,6 +212,44 @@ def write_result(
     source = {"sourceToolAssistantUUID": call.entry_uuid}
     check_file(file, session_id)
     append(file, _framed({**entry, **source}, call.entry_uuid, session_id, cwd, version))
+
+
+def live_marker(file: Path) -> str | None:
+    """Return the call that the next process would carry out, also in a fork of the session.
+
+    Raises:
+        OSError: The file exists but cannot be read.
+    """
+    try:
+        with file.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - _SEARCHED))
+            lines = stream.read().split(b"\n")
+    except FileNotFoundError:
+        return None
+    for place, line in reversed(list(enumerate(lines))):
+        entry = entry_of(line) if b'"hook_deferred_tool"' in line else None
+        attachment = entry.raw.get("attachment") if entry is not None else None
+        if isinstance(attachment, dict) and attachment.get("type") == "hook_deferred_tool":
+            key = str(attachment.get("toolUseID"))
+            answer = f'"tool_use_id":{json.dumps(key)}'.encode()
+            return None if any(answer in later for later in lines[place + 1 :]) else key
+    return None
+
+
+def withdraw_marker(file: Path, tool_use_id: str, *, session_id: str) -> None:
+    """Make a marker ineffective without a result. A later marker works again.
+
+    A fork of the session, even at an earlier message, would carry the call out, or ask the model to
+    continue.
+
+    Raises:
+        InvalidParams: The file is not the file of the session.
+        OSError: The file does not exist or cannot be written; it is unchanged.
+    """
+    check_file(file, session_id)
+    # `claude` ignores lines of unknown types, except in its search for the id.
+    line = {"type": "hubd-withdrawn", "tool_use_id": tool_use_id, "sessionId": session_id}
+    append(file, _encoded(line))
 
 
 def sync(file: Path, tool_use_id: str | None = None) -> bool:
@@ -402,5 +441,9 @@ def _framed(
         "version": version,
     }
     line = {"parentUuid": parent, "isSidechain": False, **entry, **frame}
+    return _encoded(line)
+
+
+def _encoded(line: dict[str, Any]) -> bytes:
     # Compact, because `claude` looks for `"tool_use_id":"ID"` in the text of the lines.
     return json.dumps(line, separators=(",", ":")).encode() + b"\n"

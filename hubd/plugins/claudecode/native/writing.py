@@ -24,6 +24,10 @@ _NO_USAGE: Final = {
 }
 
 
+# The model of messages that `claude` itself has made up.
+_SYNTHETIC: Final = "<synthetic>"
+
+
 def write_session(
     path: Path,
     *,
@@ -43,7 +47,8 @@ def write_session(
     `claude` leaves out thinking of other models, and thinking without a model.
 
     The last message of the assistant may have calls without results. After `write_marker`,
-    `claude` carries out one of them.
+    `claude` carries out one of them. A message without a model then gets one, because 2.1.197 does
+    not carry out its calls otherwise.
 
     Args:
         path: The file; missing directories are created. See `session_file`.
@@ -66,8 +71,10 @@ def write_session(
     entries: list[dict[str, Any]] = []
     calls: dict[str, str] = {}
     partial = _answers_some_calls(messages)
-    for message in messages[:-1] if partial else messages:
-        for entry in entries_of(message, now):
+    complete = messages[:-1] if partial else messages
+    for message in complete:
+        named = _with_model(message) if message is complete[-1] else message
+        for entry in entries_of(named, now):
             before = entries[-1]["uuid"] if entries else None
             entries.append({"parentUuid": before, "isSidechain": False, **entry, **frame})
             calls |= calls_in(entry)
@@ -149,6 +156,13 @@ def split_results(message: NativeMessage) -> NativeMessage:
     if len(message.uuids) == len(message.content):
         return message
     return replace(message, uuids=tuple(str(uuid4()) for _ in message.content))
+
+
+def _with_model(message: NativeMessage) -> NativeMessage:
+    """Return a message with tool calls that has a model."""
+    if message.model is not None or not any(ids_in(message.content, "tool_use", "id")):
+        return message
+    return replace(message, model=_SYNTHETIC)
 
 
 def _answers_some_calls(messages: Sequence[NativeMessage]) -> bool:

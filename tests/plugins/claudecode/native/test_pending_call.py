@@ -15,9 +15,11 @@ from hubd.plugins.claudecode.native.pending_call import (
     OpenCall,
     cut,
     inspect,
+    live_marker,
     supports_marker,
     supports_stages,
     sync,
+    withdraw_marker,
     write_marker,
     write_result,
 )
@@ -219,6 +221,43 @@ def test_a_large_file_is_read_from_its_end(file: Path) -> None:
         tracemalloc.stop()
     assert (ids(state), gone.kind) == (["1", "2"], "missing")
     assert peak < 8_000_000
+
+
+def test_a_marker_is_live_until_a_result_or_a_withdrawal(file: Path) -> None:
+    assert live_marker(file) is None
+    first, second = state_of(file, *TWO).open_calls
+    assert live_marker(file) is None
+    write_marker(file, first, **FRAME, permission_mode="default")
+    assert live_marker(file) == "toolu_1"
+    write_result(file, second, "other", **FRAME)
+    assert live_marker(file) == "toolu_1"
+    withdraw_marker(file, "toolu_1", session_id=SESSION)
+    assert live_marker(file) is None
+    assert inspect(file, "toolu_1").kind == "open"
+    write_marker(file, first, **FRAME, permission_mode="default")
+    assert live_marker(file) == "toolu_1"
+    write_result(file, first, "done", **FRAME)
+    assert live_marker(file) is None
+    assert read_history(file).corrupt == 0
+    with pytest.raises(InvalidParams):
+        withdraw_marker(file, "toolu_1", session_id=SESSION.replace("1", "2"))
+
+
+def test_a_file_that_was_torn_anywhere_has_a_state_and_takes_a_result(file: Path) -> None:
+    closed = failed("1", "r", "a")
+    complete = encoded(*TWO, closed, attachment("y", "r"), ANSWER, mark("z"))
+    call_end = len(encoded(*ONE)) - 1
+    for size in range(0, len(complete), 19):
+        file.write_bytes(complete[:size])
+        state = inspect(file, "toolu_1")
+        assert (state.kind == "missing") == (size < call_end), size
+        if state.kind == "closed_by_hub_death":
+            cut(file, "toolu_1")
+            state = inspect(file, "toolu_1")
+        if state.kind != "missing":
+            assert state.kind == "open", size
+            write_result(file, state.open_calls[0], "x", **FRAME)
+            assert inspect(file, "toolu_1").kind == "answered", size
 
 
 def test_sync_reports_whether_the_call_is_in_the_file(

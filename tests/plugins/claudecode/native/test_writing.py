@@ -54,7 +54,10 @@ def test_a_written_conversation_is_read_back(
     last = write(path, messages)
     history = read_history(path)
     told = conversation(history)
-    assert told.messages == messages
+    *earlier, final = messages
+    if final.model is None and any(block["type"] == "tool_use" for block in final.content):
+        final = replace(final, model="<synthetic>")
+    assert told.messages == [*earlier, final]
     assert (told.leaf, told.notes, history.corrupt) == (last, [], 0)
     assert [leaf.uuid for leaf in leaves(history)] == [last]
 
