@@ -170,6 +170,7 @@ async def test_half_a_character_in_a_message_does_not_break_the_connection(
     assert told == ["looking for caf?"]
 
 
+@pytest.mark.soak
 @every_way
 async def test_a_hundred_concurrent_calls_of_one_client_are_not_mixed_up(
     tmp_path: Path, transport: Transport, era: Era
