@@ -1,4 +1,4 @@
-"""The documentation is true: its tables are the code's, its examples print what it shows."""
+"""The documentation is true: its tables are the code's, its examples print the output it shows."""
 
 import os
 import re
@@ -118,7 +118,7 @@ def test_the_try_command_calls_a_method_that_exists(daemon: Daemon) -> None:
         check=True,
         text=True,
     ).stdout
-    # What is being said at the moment comes in pieces of any size, between what is kept.
+    # Live pieces of the text, of any size, come between the durable events.
     said = iter(printed.splitlines())
     shown = blocks(README, "json")[0].splitlines()
     assert [line for line in shown if line not in said] == []

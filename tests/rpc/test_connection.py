@@ -50,7 +50,7 @@ class Spring(Activation, namespace="spring", version="1.0.0"):
 
     @method
     async def deaf(self) -> AsyncIterator[Drop]:
-        """Hear no cancellation at all until released, then go on as if nothing had been."""
+        """Ignore cancellations until it is released, then continue."""
         yield Drop(n=1)
         while not self.released.is_set():
             try:
@@ -96,7 +96,7 @@ class Client:
         self.connection.receive(jsonrpc.request(request_id, method, params))
 
     def items(self, subscription: int) -> list[dict[str, Any]]:
-        """What came under one subscription so far."""
+        """Return the items of one subscription so far."""
         return [
             message["params"]["result"]
             for message in self.messages
