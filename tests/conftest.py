@@ -20,7 +20,7 @@ from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.health import HealthPlugin
 from hubd.plugins.solar import Solar
-from tests.support import EXAMPLES, Daemon, close_fork_server, hub_with
+from tests.support import EXAMPLES, Daemon, close_fork_servers, hub_with
 
 # Collection imports hundreds of modules, which are no garbage.
 gc.disable()
@@ -64,7 +64,7 @@ def no_process_survives() -> Iterator[None]:
         start_new_session=True,
     )
     yield
-    close_fork_server()
+    close_fork_servers()
     reaper.communicate()
 
 

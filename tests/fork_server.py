@@ -70,13 +70,18 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The client's end of the server. The server ends when this process ends."""
+    """The client's end of the server. The server ends when this process ends.
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    Args:
+        environment: The environment in which the server imports modules.
+        modules: Modules that it imports beside those that each daemon imports at its start.
+    """
+
+    def __init__(self, environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.fork_server"],
+                [sys.executable, "-m", "tests.fork_server", *modules],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={**environment, "PYTHONPATH": str(ROOT)},
@@ -208,12 +213,12 @@ def _become_child(streams: Sequence[int]) -> None:
     os.closerange(3, 1024)
 
 
-def _import_hubd() -> None:
-    """Import the modules that each daemon imports at its start."""
+def _import_hubd(more: Sequence[str]) -> None:
+    """Import the modules that each daemon imports at its start, and more."""
     from hubd.plexus.discovery import BUILT_IN
 
     transports = ("hubd.mcp.transports.http", "hubd.rpc.websocket")
-    for target in ("hubd.cli", "hubd.daemon.run", *transports, *BUILT_IN):
+    for target in ("hubd.cli", "hubd.daemon.run", *transports, *BUILT_IN, *more):
         importlib.import_module(target.partition(":")[0])
     gc.collect()
     gc.freeze()
@@ -223,7 +228,7 @@ def main() -> None:
     """Serve; in each child, run `python -m hubd` with the arguments of the request."""
     requests = socket.socket(fileno=os.dup(0))
     os.set_inheritable(requests.fileno(), False)
-    _import_hubd()
+    _import_hubd(sys.argv[1:])
     request = _Server(requests).serve()
     requests.detach()
     os.environ.clear()

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -116,15 +115,21 @@ async def hub_with(
         yield running.hub
 
 
-@cache
-def _fork_server() -> ForkServer:
-    return ForkServer(basic_variables())
+# By the modules that each has imported beside those of every daemon.
+_fork_servers: dict[tuple[str, ...], ForkServer] = {}
 
 
-def close_fork_server() -> None:
-    """End the server of forked daemons if a test has used it."""
-    if _fork_server.cache_info().currsize:
-        _fork_server().close()
+def _fork_server(*modules: str) -> ForkServer:
+    if modules not in _fork_servers:
+        _fork_servers[modules] = ForkServer(basic_variables(), modules)
+    return _fork_servers[modules]
+
+
+def close_fork_servers() -> None:
+    """End the servers of forked daemons that tests have used."""
+    for server in _fork_servers.values():
+        server.close()
+    _fork_servers.clear()
 
 
 class Daemon:
@@ -136,6 +141,9 @@ class Daemon:
         fresh: Start a new interpreter instead of a fork of one that has imported hubd. Needed
             for variables that are read when a program starts.
     """
+
+    # Modules that a fork has imported beside those that every daemon imports at its start.
+    imported: tuple[str, ...] = ()
 
     def __init__(self, home: Path, *options: str, fresh: bool = False) -> None:
         self.home = home
@@ -167,7 +175,7 @@ class Daemon:
                 env=variables,
             )
         else:
-            self.process = _fork_server().start(arguments, variables)
+            self.process = _fork_server(*self.imported).start(arguments, variables)
         assert self.process.stderr is not None
         output = b""
         for line in self.process.stderr:
@@ -213,6 +221,12 @@ class Daemon:
             process.kill()
             process.wait()
             _keep_schemas(self.home)
+
+
+class McpDaemon(Daemon):
+    """A daemon for MCP clients: a fork of a process that has imported the MCP SDK already."""
+
+    imported = ("hubd.mcp.server",)
 
 
 def _bring_schemas(home: Path) -> None:

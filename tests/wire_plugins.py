@@ -25,7 +25,7 @@ class Accepting(Activation, namespace="accepting", version="1.0.0"):
     async def accept(
         self, number: int, text: str = "", id: UUID | None = None, anything: Any = None
     ) -> AsyncIterator[Accepted]:
-        """Return what was received."""
+        """Return the size of the params."""
         yield Accepted(number=number, size=len(json.dumps(anything)))
 
 

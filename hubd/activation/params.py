@@ -55,13 +55,16 @@ _UNSAFE_CHARACTER: Final = re.compile(f"[{_UNSAFE}{_TAGS}]")
 
 
 def name_problem(text: str) -> str | None:
-    """Return the reason why a text is not a name: a character that terminals don't show."""
+    """Return the reason why a text is not a name, without its subject; None if it is one.
+
+    A name has no characters that terminals don't show.
+    """
     if _NAME.fullmatch(text) and not re.search(f"[{_TAGS}]", text):
         return None
     unsafe = _UNSAFE_CHARACTER.search(text)
     assert unsafe is not None, "the pattern refuses nothing else"
     character = f"U+{ord(unsafe[0]):04X} {unicodedata.name(unsafe[0], '')}".strip()
-    return f"a name can't contain {character}; use visible characters on one line"
+    return f"can't contain {character}; use visible characters on one line"
 
 
 def _check_name(text: str) -> str:

@@ -19,7 +19,7 @@ from hubd.plexus.hub import Hub
 from hubd.plexus.namespace import UNIVERSAL_METHODS, resolves
 from hubd.wire.schema import JsonSchema, MethodSchema
 from hubd.wire.summary import SUMMARY_KEYWORD
-from hubd.wire.text import nearest_names
+from hubd.wire.text import nearest_names, suggestion
 
 # Clients prepend `mcp__plexus__`, and model APIs accept 64 characters.
 MAX_NAME: Final = 50
@@ -183,7 +183,7 @@ def no_such_tool(name: str, names: Sequence[str]) -> MCPError:
     """Return the error for an unknown tool, with the nearest names and those that exist."""
     flat = {_flat(one): one for one in names}
     nearest = [flat[near] for near in nearest_names(_flat(name[:100]), flat, 3)]
-    advice = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
+    advice = f" {suggestion(nearest)}" if nearest else ""
     separator = "." if "." in name else "_"
     namespace = name[:100].rpartition(separator)[0]
     siblings = [one for one in names if one.startswith(f"{namespace}{separator}")]

@@ -32,7 +32,7 @@ from hubd.plexus.namespace import UNIVERSAL_METHODS, Namespace, find_method
 from hubd.plexus.validate import validate
 from hubd.wire.caller import Client, Context
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Stamp
-from hubd.wire.text import did_you_mean, shorten
+from hubd.wire.text import did_you_mean, shorten, suggestion
 
 log = logging.getLogger(__name__)
 
@@ -328,7 +328,7 @@ def _split(call: Call, path: str) -> list[str]:
     ]
     # Often only the namespace is missing.
     same = [name for name in methods if name.endswith(f".{path.strip('.')}")]
-    nearest = f"Did you mean {same[0]}?" if same else did_you_mean(text, methods)
+    nearest = suggestion(same[:1]) or did_you_mean(text, methods)
     raise InvalidMethod(
         f"'{text}' is not a method path",
         suggestion=f"{nearest} {InvalidMethod.advice}".strip(),

@@ -45,7 +45,7 @@ class Annotations(TypedDict, total=False):
     destructive: bool
     # The method uses the caller context.
     needs_context: bool
-    # The view of the events: tree, chat, table or text.
+    # The view of the events: tree, chat, table, text or process.
     render: str
     # The method that lists the values of a parameter, by parameter.
     completes: dict[str, str]

@@ -30,8 +30,12 @@ def nearest_names(word: str, names: "Iterable[str]", most: int = 1) -> list[str]
 
 def did_you_mean(word: str, names: "Iterable[str]", most: int = 1) -> str:
     """Return a question that suggests the nearest names, or an empty text."""
-    close = nearest_names(word, names, most)
-    return f"Did you mean {' or '.join(close)}?" if close else ""
+    return suggestion(nearest_names(word, names, most))
+
+
+def suggestion(names: "list[str]") -> str:
+    """Return a question that suggests these names, or an empty text if there are none."""
+    return f"Did you mean {' or '.join(names)}?" if names else ""
 
 
 def _fold(name: str) -> str:

@@ -60,7 +60,7 @@ def test_invisible_characters_are_refused_by_name(name: str, character: str) -> 
     with pytest.raises(ValidationError) as caught:
         NAMES.validate_python(name)
     [error] = caught.value.errors()
-    assert error["msg"] == (f"a name can't contain {character}; use visible characters on one line")
+    assert error["msg"] == f"can't contain {character}; use visible characters on one line"
 
 
 @given(st.text(min_size=1, max_size=200))

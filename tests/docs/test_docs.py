@@ -1,4 +1,4 @@
-"""The documentation is true: its tables are the code's, its examples print what it shows."""
+"""The documentation is true: its tables are the code's, its examples print the output it shows."""
 
 import os
 import re
@@ -89,6 +89,15 @@ def test_the_table_of_plugin_settings_is_the_one_in_the_code() -> None:
             assert f"| `{section}` | `{name}` | {default} | " in OPERATIONS, name
 
 
+def test_the_table_of_commands_has_every_command_of_hubd() -> None:
+    usage = subprocess.run([*HUBD, "--help"], env=environment(), capture_output=True, check=True)
+    commands = re.findall(r"^    ([a-z]+) ", usage.stdout.decode(), re.MULTILINE)
+    table = OPERATIONS.partition("## Commands")[2].partition("\n\nExit")[0]
+    documented = [name for row in table.splitlines() for name in re.findall("`(.*?)`", row)]
+    names = {name.removeprefix("hubd ").split()[0] for name in documented}
+    assert names == set(commands)
+
+
 def test_the_layer_table_is_the_one_that_is_tested() -> None:
     architecture = (ROOT / "ARCHITECTURE.md").read_text()
     for layer, allowed in MAY_IMPORT.items():
@@ -109,7 +118,7 @@ def test_the_try_command_calls_a_method_that_exists(daemon: Daemon) -> None:
         check=True,
         text=True,
     ).stdout
-    # What is being said at the moment comes in pieces of any size, between what is kept.
+    # Live pieces of the text, of any size, come between the durable events.
     said = iter(printed.splitlines())
     shown = blocks(README, "json")[0].splitlines()
     assert [line for line in shown if line not in said] == []

@@ -43,7 +43,7 @@ class Porter(Activation, namespace="porter", version="1.0.0"):
 
         Args:
             tool_name: The tool.
-            input: What it is called with.
+            input: The params of the tool.
             tool_use_id: The call.
         """
         if "forbidden" in str(input):
@@ -62,7 +62,7 @@ class Porter(Activation, namespace="porter", version="1.0.0"):
 
     @method(streaming=False, needs_context=True)
     async def describe(self) -> AsyncIterator[Caller]:
-        """Say what is known of the caller."""
+        """Describe the caller."""
         context, client = self.host.context, self.host.client
         yield Caller(
             cwd=context.cwd,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.bridge_support import PLUGINS
-from tests.support import Daemon
+from tests.support import Daemon, McpDaemon
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -47,7 +47,7 @@ def _indices(family: list[pytest.Function], mark: pytest.Mark) -> list[int]:
 @pytest.fixture(scope="session")
 def shared_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """A daemon with the built-in plugins."""
-    with Daemon(tmp_path_factory.mktemp("shared") / "home") as running:
+    with McpDaemon(tmp_path_factory.mktemp("shared") / "home") as running:
         yield running
 
 
@@ -56,12 +56,12 @@ def witnessed_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemo
     """A daemon that records calls and logs everything."""
     plugin = ("--plugin", "tests.mcp.hostile:Witness")
     home = tmp_path_factory.mktemp("witnessed") / "home"
-    with Daemon(home, *plugin, "--log-level", "debug") as running:
+    with McpDaemon(home, *plugin, "--log-level", "debug") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def bridged_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """A daemon with the plugins for tests of the bridge."""
-    with Daemon(tmp_path_factory.mktemp("bridged") / "home", *PLUGINS) as running:
+    with McpDaemon(tmp_path_factory.mktemp("bridged") / "home", *PLUGINS) as running:
         yield running

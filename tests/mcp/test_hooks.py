@@ -29,7 +29,7 @@ from tests.mcp.support import (
     serving,
 )
 from tests.mcp.weather import Weather
-from tests.support import PATIENCE_SECONDS, Daemon
+from tests.support import PATIENCE_SECONDS, McpDaemon
 
 Use = Callable[[Client], Awaitable[Any]]
 
@@ -88,7 +88,7 @@ async def _failure(client: Client, use: Use) -> str:
 
 
 async def test_no_hook_ends_the_daemon(home: Path) -> None:
-    with Daemon(home, "--plugin", "tests.mcp.hooks_plugin:Hooks") as daemon:
+    with McpDaemon(home, "--plugin", "tests.mcp.hooks_plugin:Hooks") as daemon:
         for era in ERAS:
             async with connected(daemon, "http", era) as client:
                 for use in USES:

@@ -31,7 +31,7 @@ from hubd.plugins.solar import Solar
 from hubd.wire.schema import MethodSchema
 from tests.mcp.notified_clients import client_of
 from tests.mcp.support import ERAS, TOKEN, Era, connected, over_http, serving
-from tests.support import Daemon, call_events
+from tests.support import Daemon, McpDaemon, call_events
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,50}")
@@ -716,7 +716,7 @@ async def test_calls_accept_both_spellings_of_a_name(
 
 
 async def test_the_configuration_sets_the_separator_of_tool_names(home: Path) -> None:
-    daemon = Daemon(home)
+    daemon = McpDaemon(home)
     config = Path(daemon.paths.config)
     config.parent.mkdir(parents=True)
     config.write_text('[mcp]\ntool_name_separator = "_"\n')

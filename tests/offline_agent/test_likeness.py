@@ -271,7 +271,7 @@ def unexplained(mine: list[Line], other: list[Line], explained: dict[str, str]) 
     return found
 
 
-@pytest.mark.parametrize("scene", few(SCENES, 2), ids=lambda scene: scene.name)
+@pytest.mark.parametrize("scene", few(SCENES, 1), ids=lambda scene: scene.name)
 async def test_both_agents_print_the_same_types_of_lines_in_the_same_order(
     scene: Scene, tmp_path: Path
 ) -> None:

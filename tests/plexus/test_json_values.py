@@ -25,6 +25,8 @@ from typing_extensions import TypedDict
 
 from hubd.activation import AnyHandle
 from hubd.errors import InvalidParams
+from hubd.plexus import json_values
+from hubd.plexus.discovery import sources
 from hubd.plexus.json_values import params_validator, to_json_values
 from tests.support import examples
 
@@ -156,3 +158,18 @@ def test_a_problem_inside_a_nested_model_is_reported_with_its_place() -> None:
 def test_params_without_json_are_rejected() -> None:
     with pytest.raises(InvalidParams, match="the params are not JSON"):
         to_json_values({"query": "\ud800"})
+
+
+def test_no_params_of_a_built_in_method_are_written_as_json_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(part: object) -> Any:
+        raise AssertionError(f"validated from its text: {part}")
+
+    monkeypatch.setattr(json_values, "_from_text", refuse)
+    monkeypatch.setattr(json_values, "_validate_text", refuse)
+    specs = [spec for source in sources() for spec in source.load().methods.values()]
+    assert specs
+    for spec in specs:
+        # Without the cache, which other tests have filled.
+        params_validator.__wrapped__(spec.params)

@@ -37,4 +37,4 @@ async def test_unsafe_names_are_rejected_by_every_method_that_takes_one(tmp_path
                 assert error["code"] == "invalid_params", method
                 assert f"parameter '{parameter}'" in error["message"], method
                 if not method.startswith("mustache"):
-                    assert "a name can't contain U+" in error["message"], method
+                    assert f"parameter '{parameter}' can't contain U+" in error["message"], method

@@ -5,10 +5,13 @@ import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
+from pydantic_core import from_json
 
 from hubd.activation import Activation, Event, Unavailable, method
+from hubd.plexus import json_values, large
 from hubd.plexus.hub import Hub
 from hubd.plexus.questions import Questions
 from hubd.plugins.echo import EchoPlugin
@@ -17,8 +20,10 @@ from hubd.rpc.clients import Clients
 from hubd.rpc.connection import MAX_CALLS
 from hubd.wire import caller as context
 from hubd.wire import jsonrpc
+from hubd.wire.limits import LARGE_BYTES
 from tests.plugins_for_tests import Trouble
 from tests.support import PATIENCE_SECONDS, hub_with
+from tests.wire_plugins import Accepting
 
 
 class Drop(Event):
@@ -45,7 +50,7 @@ class Spring(Activation, namespace="spring", version="1.0.0"):
 
     @method
     async def deaf(self) -> AsyncIterator[Drop]:
-        """Hear no cancellation at all until released, then go on as if nothing had been."""
+        """Ignore cancellations until it is released, then continue."""
         yield Drop(n=1)
         while not self.released.is_set():
             try:
@@ -91,7 +96,7 @@ class Client:
         self.connection.receive(jsonrpc.request(request_id, method, params))
 
     def items(self, subscription: int) -> list[dict[str, Any]]:
-        """What came under one subscription so far."""
+        """Return the items of one subscription so far."""
         return [
             message["params"]["result"]
             for message in self.messages
@@ -320,3 +325,32 @@ async def test_leaving_cancels_calls_with_a_reason_and_closes_connections(
     assert client.items(1)[0]["message"] == "the daemon is stopping"
     with pytest.raises(Unavailable, match="stopping"):
         leaving.connect(client, client, context.Client("test"), trusts_context=False)
+
+
+@pytest.mark.parametrize("size", [1, 2 * LARGE_BYTES], ids=["short", "large"])
+async def test_a_message_is_parsed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    parsed = []
+
+    def parse(message: bytes, **options: Any) -> Any:
+        parsed.append(len(message))
+        return from_json(message, **options)
+
+    def refuse(*_: object, **__: object) -> Any:
+        raise AssertionError("the params are encoded or parsed again")
+
+    async with (
+        hub_with(tmp_path, Accepting()) as hub,
+        Clients(hub, Questions()) as clients,
+    ):
+        monkeypatch.setattr(large, "from_json", parse)
+        monkeypatch.setattr(json_values, "from_json", refuse)
+        monkeypatch.setattr(json_values, "to_json", refuse)
+        client = Client(clients)
+        params = {"number": 1, "id": str(UUID(int=7)), "text": "x" * size, "anything": [{}]}
+        client.request("plexus.call", {"method": "accepting.accept", "params": params})
+        items = await client.ended(1)
+        assert [item["type"] for item in items] == ["data", "done"]
+    assert len(parsed) == 1
+    assert parsed[0] > size

@@ -137,10 +137,10 @@ def test_a_token_in_the_url_is_accepted_only_from_an_allowed_origin(
     ],
     ids=lambda origin: ascii(origin)[:40],
 )
-@pytest.mark.parametrize("gate", [FOR_PAGE, Gate(None, frozenset({PAGE}))], ids=["token", "open"])
-def test_an_origin_that_is_not_listed_is_403_even_with_the_token(gate: Gate, origin: str) -> None:
-    assert status(gate, HOST, BEARER, ("Origin", origin)) == 403
-    assert status(gate, HOST, BEARER, ORIGIN, ("Origin", origin)) == 403
+def test_an_origin_that_is_not_listed_is_403_even_with_the_token(origin: str) -> None:
+    for gate in (FOR_PAGE, Gate(None, frozenset({PAGE}))):
+        assert status(gate, HOST, BEARER, ("Origin", origin)) == 403
+        assert status(gate, HOST, BEARER, ORIGIN, ("Origin", origin)) == 403
 
 
 def test_by_default_no_origin_is_listed() -> None:
@@ -153,16 +153,13 @@ def test_a_listed_origin_still_needs_the_token() -> None:
     assert status(FOR_PAGE, HOST, ORIGIN, BEARER) is None
 
 
-@pytest.mark.parametrize("gate", [LOCKED, OPEN], ids=["token", "open"])
-@pytest.mark.parametrize("port", ["", ":4444", ":80"])
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "[::1]", "LocalHost"])
-def test_local_host_names_are_allowed_with_and_without_a_port(
-    gate: Gate, name: str, port: str
-) -> None:
-    assert status(gate, ("Host", name + port), BEARER) is None
+def test_local_host_names_are_allowed_with_and_without_a_port(name: str) -> None:
+    for gate in (LOCKED, OPEN):
+        for port in ("", ":4444", ":80"):
+            assert status(gate, ("Host", name + port), BEARER) is None, (gate, port)
 
 
-@pytest.mark.parametrize("gate", [LOCKED, OPEN], ids=["token", "open"])
 @pytest.mark.parametrize(
     "host",
     [
@@ -198,8 +195,9 @@ def test_local_host_names_are_allowed_with_and_without_a_port(
     ],
     ids=lambda host: ascii(host)[:40],
 )
-def test_any_other_host_is_403_with_and_without_the_token(gate: Gate, host: str) -> None:
-    assert status(gate, ("Host", host), BEARER) == 403
+def test_any_other_host_is_403_with_and_without_the_token(host: str) -> None:
+    assert status(LOCKED, ("Host", host), BEARER) == 403
+    assert status(OPEN, ("Host", host), BEARER) == 403
 
 
 @pytest.mark.parametrize("gate", [LOCKED, OPEN], ids=["token", "open"])

@@ -189,7 +189,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
         Args:
             code: Its code.
-            message: What it says.
+            message: The text of the message.
         """
         raise by_code(code, message)
         yield Note(text="")
@@ -255,8 +255,8 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
 
         Args:
             kind: Which question.
-            message: What to ask.
-            default: What stands if nothing is typed.
+            message: The text of the question.
+            default: The answer if nothing is typed.
         """
         options = [Option("r", "Red", "as blood"), Option("g", "Green"), Option("b", "Blue")]
         answer: object

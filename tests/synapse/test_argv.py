@@ -89,7 +89,6 @@ def test_namespaces_with_handles_or_children_have_resolve_handle(cache: Cache) -
     assert ["health"] not in resolving
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 4])
 @pytest.mark.parametrize(
     ("given", "name", "values"),
     [
@@ -110,17 +109,18 @@ def test_namespaces_with_handles_or_children_have_resolve_handle(cache: Cache) -
     ],
 )
 def test_own_options_may_stand_anywhere(
-    cache: Cache, place: int, given: list[str], name: str, values: list[str]
+    cache: Cache, given: list[str], name: str, values: list[str]
 ) -> None:
     words = ["echo", "once", "--message", "hi"]
-    invocation = split([*words[:place], *given, *words[place:]], cache)
-    assert invocation.options == {name: values}
-    assert (invocation.path, invocation.method, invocation.tokens) == (
-        ["echo"],
-        "once",
-        ["--message", "hi"],
-    )
-    assert invocation.value(name) == values[-1]
+    for place in (0, 1, 2, 4):
+        invocation = split([*words[:place], *given, *words[place:]], cache)
+        assert invocation.options == {name: values}, place
+        assert (invocation.path, invocation.method, invocation.tokens) == (
+            ["echo"],
+            "once",
+            ["--message", "hi"],
+        )
+        assert invocation.value(name) == values[-1]
 
 
 @pytest.mark.parametrize("given", ["-", "--", "-5", "---", "--a b", "-x", "--json stays text"])

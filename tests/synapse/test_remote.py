@@ -53,7 +53,7 @@ def test_the_token_comes_from_a_file_a_variable_or_an_option(daemon: Daemon, awa
         (("--hub", url), {"SYNAPSE_TOKEN": token}),
         (("--hub", url, "--token", token), {}),
         (file, {"SYNAPSE_HUB": url}),
-        # What the command line says wins.
+        # The command line wins.
         (("--hub", url, *file), {"SYNAPSE_TOKEN": "wrong", "SYNAPSE_HUB": "ws://127.0.0.1:1"}),
         (("--hub", url, "--token", token), {"SYNAPSE_TOKEN": "wrong"}),
     ):

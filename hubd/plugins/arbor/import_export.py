@@ -174,14 +174,14 @@ class Import:
             raise self._wrong(f"format {header.format} is not supported, only {FORMAT}")
         if not 1 <= len(header.owner_id) <= MAX_OWNER:
             raise self._wrong(f"owner_id must have 1 to {MAX_OWNER} characters")
-        self._check_name(header.owner_id)
+        self._check_name("owner_id", header.owner_id)
         self._check_time(header.created_at)
         self._tree_id = ids.uuid4() if self._new_ids else self._id(header.tree_id)
         return header
 
-    def _check_name(self, text: str) -> None:
+    def _check_name(self, field: str, text: str) -> None:
         if (problem := name_problem(text)) is not None:
-            raise self._wrong(problem)
+            raise self._wrong(f"{field} {problem}")
 
     def _create(self, tx: Tx, header: ExportedTree) -> TreeRow:
         self._tree = tree.create(
@@ -207,7 +207,7 @@ class Import:
             raise self._wrong(f"the text is longer than {MAX_TEXT} characters")
         if len(node.label or "") > MAX_LABEL:
             raise self._wrong(f"the label is longer than {MAX_LABEL} characters")
-        self._check_name(node.label or "")
+        self._check_name("label", node.label or "")
         self._check_time(node.created_at)
         node_id, parent = self._node_id(node.id), self._node_id(node.parent)
         return _Entry(number, node, node_id, parent, self._metadata(node))

@@ -32,7 +32,7 @@ from tests.mcp.raw_http import (
     status_line,
     upgrade,
 )
-from tests.support import Daemon, events_of
+from tests.support import Daemon, McpDaemon, events_of
 
 PROC = Path("/proc")
 needs_proc = pytest.mark.skipif(not PROC.joinpath("net/tcp").exists(), reason="reads /proc")
@@ -49,13 +49,13 @@ def daemon(witnessed_daemon: Daemon) -> Daemon:
 def paged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """One that trusts a page."""
     home = tmp_path_factory.mktemp("paged") / "home"
-    with Daemon(home, "--allow-origin", PAGE) as running:
+    with McpDaemon(home, "--allow-origin", PAGE) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def unlocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with Daemon(tmp_path_factory.mktemp("open") / "home", "--no-auth") as running:
+    with McpDaemon(tmp_path_factory.mktemp("open") / "home", "--no-auth") as running:
         yield running
 
 

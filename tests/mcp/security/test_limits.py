@@ -38,7 +38,7 @@ from tests.mcp.raw_http import (
     upgrade,
 )
 from tests.mcp.support import TOKEN, Served, serving
-from tests.support import PATIENCE_SECONDS, Daemon
+from tests.support import PATIENCE_SECONDS, Daemon, McpDaemon
 
 T = TypeVar("T")
 
@@ -379,7 +379,7 @@ async def test_the_longest_idle_legacy_session_ends_for_a_new_one(
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     home = tmp_path_factory.mktemp("busy") / "home"
-    with Daemon(home, "--plugin", "tests.mcp.hostile:Witness") as running:
+    with McpDaemon(home, "--plugin", "tests.mcp.hostile:Witness") as running:
         yield running
 
 
@@ -470,7 +470,7 @@ def last_message(data: bytes) -> Any:
 def test_a_stopping_daemon_answers_calls_and_ends_streams_without_warnings(
     home: Path, era: str
 ) -> None:
-    with Daemon(home, "--plugin", "tests.mcp.hostile:Witness") as running, ExitStack() as stack:
+    with McpDaemon(home, "--plugin", "tests.mcp.hostile:Witness") as running, ExitStack() as stack:
         far = RawClient(ports(running)[1], running.token)
         ear = stack.enter_context(Ear())
         if era == "modern":
@@ -505,7 +505,7 @@ def test_a_stopping_daemon_answers_calls_and_ends_streams_without_warnings(
 
 
 def test_a_call_that_is_nearly_done_when_the_daemon_stops_gets_its_result(home: Path) -> None:
-    with Daemon(home, "--plugin", "tests.mcp.hostile:Witness") as running, ExitStack() as stack:
+    with McpDaemon(home, "--plugin", "tests.mcp.hostile:Witness") as running, ExitStack() as stack:
         far = RawClient(ports(running)[1], running.token)
         ear = stack.enter_context(Ear())
         calling = stack.enter_context(connection(far.port))
@@ -529,7 +529,7 @@ def test_neither_silent_nor_unread_nor_stubborn_clients_keep_a_daemon_from_stopp
 ) -> None:
     plugins = ("tests.mcp.hostile:Witness", "tests.plugins_for_tests:Trouble")
     options = [word for plugin in plugins for word in ("--plugin", plugin)]
-    with Daemon(home, *options) as running, ExitStack() as stack:
+    with McpDaemon(home, *options) as running, ExitStack() as stack:
         far = RawClient(ports(running)[1], running.token)
         for _ in range(20):
             stack.enter_context(connection(far.port))

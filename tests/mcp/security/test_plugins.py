@@ -10,7 +10,7 @@ import pytest
 from tests.mcp.hostile import CATASTROPHE, ELSEWHERE
 from tests.mcp.raw_http import RawClient, modern, ports, request
 from tests.mcp.support import ERAS, Era, over_stdio
-from tests.support import Daemon, events_of
+from tests.support import Daemon, McpDaemon, events_of
 
 PLUGINS = (
     "tests.mcp.hostile_abyss:Abyss",
@@ -26,7 +26,7 @@ PLUGINS = (
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     home = tmp_path_factory.mktemp("hostile") / "home"
     options = [word for plugin in PLUGINS for word in ("--plugin", plugin)]
-    with Daemon(home, *options) as running:
+    with McpDaemon(home, *options) as running:
         yield running
 
 

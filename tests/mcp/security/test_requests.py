@@ -377,7 +377,7 @@ def test_a_hostile_uri_is_not_found_and_nothing_is_read(
         assert len(answer.body) < 2000
 
 
-# What stands between a client and us may see other requests than we do.
+# A proxy between a client and the hub may read a request in another way than the hub does.
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from tests.mcp.support import (
     over_stdio,
     serving,
 )
-from tests.support import PATIENCE_SECONDS, Daemon
+from tests.support import PATIENCE_SECONDS, McpDaemon
 
 
 @every_way
@@ -170,6 +170,7 @@ async def test_half_a_character_in_a_message_does_not_break_the_connection(
     assert told == ["looking for caf?"]
 
 
+@pytest.mark.soak
 @every_way
 async def test_a_hundred_concurrent_calls_of_one_client_are_not_mixed_up(
     tmp_path: Path, transport: Transport, era: Era
@@ -280,7 +281,7 @@ async def test_two_session_headers_in_one_request_are_ignored(tmp_path: Path) ->
 
 
 async def test_the_bridge_passes_the_session_token_which_is_not_logged(home: Path) -> None:
-    with Daemon(home, "--plugin", "tests.mcp.desk:Desk") as daemon:
+    with McpDaemon(home, "--plugin", "tests.mcp.desk:Desk") as daemon:
         secret = "the-session-of-this-agent"
         for era in ERAS:
             async with over_stdio(home, era, env={"HUBD_SESSION_TOKEN": secret}) as client:
@@ -349,7 +350,7 @@ async def test_a_profile_limits_calls_through_the_hub(
 
 
 async def test_the_options_of_daemon_and_bridge_are_profiles(home: Path) -> None:
-    with Daemon(home, "--mcp-tools", "echo,health") as daemon:
+    with McpDaemon(home, "--mcp-tools", "echo,health") as daemon:
         async with connected(daemon, "http", LEGACY) as client:
             listed = {tool.name.split(".")[0] for tool in (await client.list_tools()).tools}
             assert listed == {"echo", "health"}

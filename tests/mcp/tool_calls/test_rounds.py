@@ -34,7 +34,7 @@ from tests.mcp.support import (
     over_http,
     serving,
 )
-from tests.support import PATIENCE_SECONDS, Daemon
+from tests.support import PATIENCE_SECONDS, McpDaemon
 
 
 async def ask(client: Client, name: str, arguments: dict[str, Any] | None = None) -> str:
@@ -316,7 +316,7 @@ async def test_a_call_that_waits_ends_with_the_server_that_it_came_to(
 
 
 async def test_an_answer_that_comes_after_a_restart_is_refused(home: Path, asker: Person) -> None:
-    daemon = Daemon(home, "--plugin", "tests.mcp.desk:Desk")
+    daemon = McpDaemon(home, "--plugin", "tests.mcp.desk:Desk")
     with daemon:
         async with connected(daemon, "http", MODERN, elicitation_callback=asker) as client:
             state = await ask(client, "desk.confirm")
@@ -328,7 +328,7 @@ async def test_an_answer_that_comes_after_a_restart_is_refused(home: Path, asker
 
 
 async def test_a_daemon_asks_through_http_and_the_bridge(home: Path) -> None:
-    with Daemon(home, "--plugin", "tests.mcp.desk:Desk") as daemon:
+    with McpDaemon(home, "--plugin", "tests.mcp.desk:Desk") as daemon:
         for transport, era in WAYS:
             async with connected(
                 daemon, transport, era, elicitation_callback=saying("Ada")

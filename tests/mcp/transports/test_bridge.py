@@ -29,7 +29,7 @@ from tests.mcp.bridge_support import (
 )
 from tests.mcp.notified_clients import until
 from tests.mcp.support import serving
-from tests.support import HUBD, PATIENCE_SECONDS, Daemon, environment, hubd
+from tests.support import HUBD, PATIENCE_SECONDS, Daemon, McpDaemon, environment, hubd
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -359,7 +359,7 @@ async def test_an_empty_option_offers_no_namespace(
 async def test_an_empty_option_of_the_daemon_offers_no_namespace(
     home: Path,
 ) -> None:
-    with Daemon(home, "--mcp-tools", ""):
+    with McpDaemon(home, "--mcp-tools", ""):
         async with bridge(home) as client:
             await client.greet()
             assert await offered(client) == set()

@@ -31,7 +31,7 @@ from tests.mcp.bridge_support import (
     tool_call,
 )
 from tests.mcp.support import MODERN, serving
-from tests.support import PATIENCE_SECONDS, Daemon
+from tests.support import PATIENCE_SECONDS, Daemon, McpDaemon
 
 
 class Waited(Event):
@@ -96,7 +96,7 @@ async def reached(event: asyncio.Event) -> None:
 async def test_the_bridge_ends_with_the_daemon_and_reports_the_reason(
     home: Path, tmp_path: Path, end: str
 ) -> None:
-    with Daemon(home, *PLUGINS) as daemon:
+    with McpDaemon(home, *PLUGINS) as daemon:
         async with bridge(home) as client:
             await client.greet()
             await client.send(
@@ -114,7 +114,7 @@ async def test_the_bridge_ends_with_the_daemon_and_reports_the_reason(
 
 
 async def test_a_daemon_that_stops_under_a_client_logs_no_warning(home: Path) -> None:
-    with Daemon(home) as daemon:
+    with McpDaemon(home) as daemon:
         async with bridge(home) as client:
             await client.greet()
             await asyncio.to_thread(daemon.stop)
@@ -126,7 +126,7 @@ async def test_a_daemon_that_stops_under_a_client_logs_no_warning(home: Path) ->
 async def test_a_daemon_that_dies_owing_answers_to_a_pipe_is_a_failure(
     home: Path, tmp_path: Path
 ) -> None:
-    with Daemon(home, *PLUGINS) as daemon:
+    with McpDaemon(home, *PLUGINS) as daemon:
         async with bridge(home) as client:
             await client.greet()
             await client.send(

@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.agent_process import AgentProcess, Program, claude_program
 from tests.fakes.messages_api import FakeMessagesApi
 from tests.mcp.support import TRANSPORTS, Transport, connected
-from tests.support import Daemon, few
+from tests.support import Daemon, McpDaemon, few
 
 PREFIX: Final = "mcp__plexus__"
 PERMIT: Final = f"{PREFIX}porter_permit"
@@ -21,7 +21,7 @@ PERMIT: Final = f"{PREFIX}porter_permit"
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """One daemon for all tests; each looks only at its own data."""
     home = tmp_path_factory.mktemp("claude") / "home"
-    with Daemon(home, "--plugin", "tests.fakes.mcp_plugins:Porter") as running:
+    with McpDaemon(home, "--plugin", "tests.fakes.mcp_plugins:Porter") as running:
         yield running
 
 

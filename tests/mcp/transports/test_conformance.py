@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 import pytest
 
 from tests.clean_environment import installation_variables
-from tests.support import CACHE, Daemon
+from tests.support import CACHE, Daemon, McpDaemon
 
 PACKAGE: Final = "@modelcontextprotocol/conformance"
 VERSION: Final = "0.2.0-alpha.12"
@@ -143,7 +143,7 @@ def test_the_hub_conforms_to_a_revision_of_the_protocol(
     suite: Suite, home: Path, tmp_path: Path, revision: str
 ) -> None:
     fixtures = ("--plugin", "tests.fakes.conformance:Fixtures")
-    with Daemon(home, "--mcp-port", "0", "--no-auth", *fixtures) as daemon:
+    with McpDaemon(home, "--mcp-port", "0", "--no-auth", *fixtures) as daemon:
         run = suite.run(daemon.record["mcp_url"], revision, tmp_path)
     failures = {
         name: reasons for name, reasons in run.failures().items() if not name.startswith(EXTENSION)
@@ -161,7 +161,7 @@ def test_the_hub_conforms_to_a_revision_of_the_protocol(
 def test_the_hub_conforms_with_the_built_in_plugins(
     suite: Suite, home: Path, tmp_path: Path, revision: str
 ) -> None:
-    with Daemon(home, "--mcp-port", "0", "--no-auth") as daemon:
+    with McpDaemon(home, "--mcp-port", "0", "--no-auth") as daemon:
         run = suite.run(daemon.record["mcp_url"], revision, tmp_path)
     # Other scenarios lack their fixtures, but their answers must be well-formed.
     wanted = WITHOUT_FIXTURES[revision]

@@ -16,7 +16,7 @@ from tests.mcp import raw_http as raw
 from tests.mcp.bridge_support import INITIALIZE, bridge, lines, read, request
 from tests.mcp.desk import Desk, attached, both_eras, every_way
 from tests.mcp.support import LEGACY, MODERN, Era, Served, Transport, serving
-from tests.support import Daemon, environment, events_of, hubd
+from tests.support import Daemon, McpDaemon, environment, events_of, hubd
 
 SEE_DOCTOR = "`hubd doctor` lists the plugins and the reasons why some were skipped"
 MISSPELT = [
@@ -160,7 +160,7 @@ async def test_a_legacy_session_survives_the_removal_of_its_plugin(tmp_path: Pat
 
 
 def test_over_http_the_refusal_is_a_message_of_the_protocol(home: Path) -> None:
-    with Daemon(home) as daemon:
+    with McpDaemon(home) as daemon:
         raw_client = raw.RawClient(raw.ports(daemon)[1], daemon.token)
         for body, headers in (
             (raw.request("tools/list"), raw.modern("tools/list")),
@@ -209,7 +209,7 @@ async def test_a_silent_client_gets_its_refusal_too(
 
 def test_a_misspelt_option_of_the_daemon_is_a_warning_and_found_by_the_doctor(home: Path) -> None:
     told = "there is no namespace 'arbr'. Did you mean arbor?"
-    with Daemon(home, "--mcp-tools", "echo,arbr"):
+    with McpDaemon(home, "--mcp-tools", "echo,arbr"):
         assert f"warning --mcp-tools: {told}" in hubd("logs", home=home).stdout
         found = hubd("doctor", home=home)
         assert f"FAIL plugin: --mcp-tools arbr: {told}" in found.stdout

@@ -206,7 +206,7 @@ def having(**fields: Any) -> Callable[[Line], Line]:
         (having(root="nope"), "'nope' is not an id"),
         (having(owner_id=""), "owner"),
         (having(owner_id="x" * 201), "owner"),
-        (having(owner_id="a\nb"), "a name can't contain U+000A"),
+        (having(owner_id="a\nb"), "owner_id can't contain U+000A"),
         (having(metadata=[]), "metadata"),
         (having(metadata={"a": "x" * MAX_METADATA}), f"{MAX_METADATA} bytes"),
         (having(created_at=10**30), "created_at"),
@@ -248,19 +248,19 @@ async def test_invalid_first_lines_are_rejected(
             "the text is longer than",
         ),
         (having(label="x" * (MAX_LABEL + 1)), "invalid_params", "the label is longer than"),
-        (having(label="a\u202eb"), "invalid_params", "a name can't contain U+202E"),
+        (having(label="a\u202eb"), "invalid_params", "label can't contain U+202E"),
         (having(metadata={"a": "x" * MAX_METADATA}), "invalid_params", f"{MAX_METADATA} bytes"),
         (having(metadata={"a": float("inf")}), "invalid_params", "too large for JSON"),
         (having(created_at=-(10**30)), "invalid_params", "created_at"),
     ],
 )
-@pytest.mark.parametrize("number", [1, 3, 4])
 async def test_invalid_node_lines_are_rejected(
-    hub: Hub, change: Callable[[Line], Line], code: str, said: str, number: int
+    hub: Hub, change: Callable[[Line], Line], code: str, said: str
 ) -> None:
     lines = await plant(hub)
-    lines[number] = change(lines[number])
-    await refused(hub, code, f"line {number + 1}:", said, data=written(lines))
+    for number in (1, 3, 4):
+        changed = [*lines[:number], change(lines[number]), *lines[number + 1 :]]
+        await refused(hub, code, f"line {number + 1}:", said, data=written(changed))
 
 
 @pytest.mark.parametrize("name", ["root", "id"])

@@ -7,7 +7,6 @@ import pytest
 
 from tests.fakes.failing_api import ApiFailingAfterTools
 from tests.plugins.claudecode.chat_support import World, is_sound, run, say, text_of, world
-from tests.support import few
 
 
 @pytest.fixture
@@ -24,7 +23,8 @@ def api(here: World) -> ApiFailingAfterTools:
     return here.api
 
 
-@pytest.mark.parametrize("status", few([400, 529, 401, 0], 1))
+@pytest.mark.soak
+@pytest.mark.parametrize("status", [400, 529, 401, 0])
 async def test_blocks_before_an_api_failure_stay_and_the_next_chat_continues(
     here: World, api: ApiFailingAfterTools, status: int
 ) -> None:

@@ -101,6 +101,7 @@ async def test_each_parallel_call_gets_its_result(here: World) -> None:
     assert is_sound(told)
 
 
+@pytest.mark.soak
 async def test_a_disallowed_tool_is_refused_and_the_turn_continues(here: World) -> None:
     ended = await here.chat(run("touch forbidden"), say("done"))
     assert ended.status == "complete"
@@ -144,6 +145,7 @@ async def test_an_unreachable_api_fails_the_chat(here: World) -> None:
     assert ended.error
 
 
+@pytest.mark.soak
 async def test_killing_claude_fails_the_chat_and_the_session_continues(
     here: World, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 async def reciting_claude(here: World, monkeypatch: pytest.MonkeyPatch, transcript: str) -> None:
     """Start the hub anew with a `claude` that recites a transcript of the real one."""
     program = here.directory / "claude"
-    lines = TRANSCRIPTS / f"{transcript}.jsonl"
+    lines = TRANSCRIPTS / transcript / "output.jsonl"
     program.write_text(f"#!/bin/sh\nread line\ncat {lines}\n")
     program.chmod(0o755)
     monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "claude")
@@ -38,7 +38,7 @@ async def reciting_claude(here: World, monkeypatch: pytest.MonkeyPatch, transcri
 
 
 def result_line(transcript: str) -> dict[str, Any]:
-    lines = map(json.loads, (TRANSCRIPTS / f"{transcript}.jsonl").read_text().splitlines())
+    lines = map(json.loads, (TRANSCRIPTS / transcript / "output.jsonl").read_text().splitlines())
     [result] = [line for line in lines if line["type"] == "result"]
     return dict(result)
 

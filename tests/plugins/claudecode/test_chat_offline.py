@@ -99,6 +99,7 @@ async def test_without_claude_the_offline_agent_answers_with_a_guidance_item(
         assert first["content"]["engine"] == "offline"
 
 
+@pytest.mark.soak
 async def test_a_session_of_claude_is_unavailable_without_claude(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ async def trees(here: World) -> list[Event]:
     return [each for page in pages for event in page for each in event["trees"]]
 
 
+@pytest.mark.soak
 @with_claude
 async def test_a_session_of_claude_is_listed_read_imported_and_continued(here: World) -> None:
     steps = think("hm"), run("echo two"), say("three")

@@ -18,7 +18,7 @@ from hubd.process.child import ChildProcess as Child
 from tests.fakes.agent_process import agent_environment, claude_program
 from tests.fakes.messages_api import FakeMessagesApi
 from tests.process.support import Limits, all_lines, child_that, is_running, limit, linux_only
-from tests.support import PATIENCE_SECONDS, few
+from tests.support import PATIENCE_SECONDS
 
 pytestmark = linux_only
 
@@ -134,7 +134,8 @@ tail -f /dev/null
 """
 
 
-@pytest.mark.parametrize("how", few(["term", "kill"], 1))
+@pytest.mark.soak
+@pytest.mark.parametrize("how", ["term", "kill"])
 async def test_the_processes_of_a_tool_end_with_claude(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:

@@ -32,8 +32,8 @@ from hubd.plugins.claudecode.protocol.updates import (
 )
 from tests.plugins.claudecode.protocol.test_messages import TRANSCRIPTS
 
-NAMES = sorted(path.stem for path in TRANSCRIPTS.glob("*.jsonl"))
-LINES = {name: (TRANSCRIPTS / f"{name}.jsonl").read_bytes().splitlines() for name in NAMES}
+NAMES = sorted(path.parent.name for path in TRANSCRIPTS.glob("*/output.jsonl"))
+LINES = {name: (TRANSCRIPTS / name / "output.jsonl").read_bytes().splitlines() for name in NAMES}
 MESSAGES = {name: [read_line(line) for line in lines] for name, lines in LINES.items()}
 
 # How the program exited, where it was not 0.
@@ -142,7 +142,7 @@ def raws(name: str) -> list[Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_transcript_gives_exactly_its_golden_updates(name: str) -> None:
-    assert golden(name) == (TRANSCRIPTS / f"{name}.updates.json").read_text()
+    assert golden(name) == (TRANSCRIPTS / name / "updates.json").read_text()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -368,4 +368,4 @@ if __name__ == "__main__":
     if sys.argv[1:] != ["--write"]:
         sys.exit("usage: python -m tests.plugins.claudecode.protocol.test_accumulator --write")
     for each in NAMES:
-        (TRANSCRIPTS / f"{each}.updates.json").write_text(golden(each))
+        (TRANSCRIPTS / each / "updates.json").write_text(golden(each))

@@ -27,7 +27,7 @@ from hubd.plugins.claudecode.protocol.messages import (
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 REAL_LINES = sorted(
-    {line for path in TRANSCRIPTS.glob("*.jsonl") for line in path.read_bytes().splitlines()}
+    {line for path in TRANSCRIPTS.glob("*/output.jsonl") for line in path.read_bytes().splitlines()}
 )
 
 json_values = st.recursive(
@@ -47,7 +47,7 @@ def read(**fields: Any) -> Message:
 
 def real(name: str, kind: str) -> Message:
     """The first message of a type in a transcript."""
-    for line in (TRANSCRIPTS / f"{name}.jsonl").read_bytes().splitlines():
+    for line in (TRANSCRIPTS / name / "output.jsonl").read_bytes().splitlines():
         message = read_line(line)
         if type(message).__name__ == kind:
             return message
@@ -64,7 +64,7 @@ def test_an_init_line_names_session_model_directory_and_tools() -> None:
 
 
 def test_a_stream_event_names_its_message() -> None:
-    lines = (TRANSCRIPTS / "plain.jsonl").read_bytes().splitlines()
+    lines = (TRANSCRIPTS / "plain/output.jsonl").read_bytes().splitlines()
     events = [message for line in lines if isinstance(message := read_line(line), StreamEvent)]
     assert [event.event_type for event in events] == [
         "message_start",
@@ -113,7 +113,7 @@ def test_an_assistant_message_without_an_id_gets_the_id_of_its_line() -> None:
 
 
 def test_a_line_of_a_subagent_names_the_call_that_started_it() -> None:
-    lines = (TRANSCRIPTS / "subagents.jsonl").read_bytes().splitlines()
+    lines = (TRANSCRIPTS / "subagents/output.jsonl").read_bytes().splitlines()
     parents = {
         message.parent_tool_use_id
         for line in lines
@@ -136,7 +136,7 @@ def test_an_api_error_is_a_result_of_subtype_success_that_is_an_error() -> None:
 
 
 def test_the_type_of_a_line_need_not_be_its_first_key() -> None:
-    line = (TRANSCRIPTS / "plain.jsonl").read_bytes().splitlines()[-1]
+    line = (TRANSCRIPTS / "plain/output.jsonl").read_bytes().splitlines()[-1]
     assert not line.startswith(b'{"type"')
     assert isinstance(read_line(line), ResultLine)
 

@@ -180,7 +180,7 @@ async def test_a_transcript_is_recorded_as_its_golden_tree_and_events(
 ) -> None:
     hub, plugin = running
     chat = await replay(plugin, name)
-    assert await golden(hub, chat, name) == (TRANSCRIPTS / f"{name}.tree.json").read_text()
+    assert await golden(hub, chat, name) == (TRANSCRIPTS / name / "tree.json").read_text()
     records = await records_of(hub, chat)
     for record in records:
         event = EVENT.validate_python(record["event"])
@@ -219,7 +219,7 @@ def test_the_record_does_not_depend_on_chunks(data: st.DataObject) -> None:
         for line in splitter.finish():
             await chat.take(chat.accumulator.feed(read_line(line)))
         await finish(chat, EXIT_STATUS.get(name, 0))
-        assert await golden(hub, chat, name) == (TRANSCRIPTS / f"{name}.tree.json").read_text()
+        assert await golden(hub, chat, name) == (TRANSCRIPTS / name / "tree.json").read_text()
 
     with tempfile.TemporaryDirectory() as directory:
         in_a_hub(Path(directory), example)
@@ -548,7 +548,7 @@ async def write_all() -> None:
         with tempfile.TemporaryDirectory() as directory:
             async with claude_hub(Path(directory)) as (hub, plugin):
                 text = await golden(hub, await replay(plugin, name), name)
-                (TRANSCRIPTS / f"{name}.tree.json").write_text(text)
+                (TRANSCRIPTS / name / "tree.json").write_text(text)
 
 
 if __name__ == "__main__" and "--write" in sys.argv:
