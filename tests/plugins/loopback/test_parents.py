@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from mcp import Client
 
 from tests.mcp.support import ERAS, MODERN, TRANSPORTS, Era, Transport, connected
 from tests.plugins.claudecode.chat_support import ENGINES, EngineName, asking, run, say
-from tests.plugins.loopback.support import desk
+from tests.plugins.loopback.support import Desk, desk
 from tests.support import PATIENCE_SECONDS
 
 Event = dict[str, Any]
@@ -31,6 +32,13 @@ async def one(client: Client, tool: str, **arguments: Any) -> Event:
     return event
 
 
+def parent_of(person: Desk, transport: Transport) -> AbstractAsyncContextManager[Client]:
+    """An MCP client. Over stdio, the environment of `hubd mcp` is that of its chats."""
+    if transport == "http":
+        return connected(person.daemon, transport, MODERN)
+    return connected(person.daemon, transport, MODERN, env=person.environment)
+
+
 async def refusal(client: Client, tool: str, **arguments: Any) -> str:
     """The text of a tool call that must fail."""
     result = await client.call_tool(tool, arguments)
@@ -46,7 +54,7 @@ async def test_a_parent_starts_polls_answers_and_polls_to_the_end(
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
         desk(tmp_path, engine, monkeypatch) as person,
-        connected(person.daemon, transport, MODERN) as parent,
+        parent_of(person, transport) as parent,
     ):
         prompt = asking(engine, say("I will run it."), run("echo x >> ran"), say("Ready."))
         model = {"model": "offline"} if engine == "offline" else {}
