@@ -83,6 +83,10 @@ class Actors:
         """Return whether a session token is registered."""
         return _digest(token) in self._tokens
 
+    def has_token(self, token: str) -> bool:
+        """Return whether a session token is registered."""
+        return _digest(token) in self._tokens
+
     def find_unix(self, connection: socket.socket) -> Origin | None:
         """Return the origin of a connection to a Unix socket; None if `of_unix` has to wait."""
         if not can_identify():

@@ -23,7 +23,7 @@ from hubd.rpc.acceptor import Acceptor
 from hubd.rpc.client_protocol import ClientProtocol
 from hubd.rpc.clients import Clients
 from hubd.rpc.frames import Splitter, text_frame
-from hubd.rpc.gate import Gate, Refusal, session_token
+from hubd.rpc.gate import Gate, Refusal
 from hubd.wire.caller import PERSON, UNKNOWN, Actor, Client
 from hubd.wire.jsonrpc import Malformed, TooLarge
 
@@ -171,7 +171,7 @@ class _WebSocket(ClientProtocol):
         if self._protocol.close_expected():
             return  # The protocol closed, because bytes of another protocol followed.
         refusal = self._gate.check(request.path, request.headers)
-        actors, token = self._clients.hub.actors, session_token(request.headers)
+        actors, token = self._clients.hub.actors, self._gate.session_token(request.headers)
         if refusal is None and token is not None and not actors.is_registered(token):
             refusal = Refusal(401, INVALID_TOKEN)
         if refusal is not None:
