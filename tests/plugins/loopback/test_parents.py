@@ -11,13 +11,13 @@ from mcp import Client
 
 from tests.mcp.support import ERAS, MODERN, TRANSPORTS, Era, Transport, connected
 from tests.plugins.claudecode.chat_support import ENGINES, EngineName, asking, run, say
-from tests.plugins.loopback.support import Desk, desk
+from tests.plugins.loopback.support import Desk, desk, events_in
 from tests.support import PATIENCE_SECONDS
 
 Event = dict[str, Any]
 
 
-async def events(client: Client, tool: str, **arguments: Any) -> list[Event]:
+async def events(client: Client, tool: str, /, **arguments: Any) -> list[Event]:
     """The events of a tool call that must succeed."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
@@ -26,7 +26,7 @@ async def events(client: Client, tool: str, **arguments: Any) -> list[Event]:
     return found
 
 
-async def one(client: Client, tool: str, **arguments: Any) -> Event:
+async def one(client: Client, tool: str, /, **arguments: Any) -> Event:
     """The only event of a tool call."""
     [event] = await events(client, tool, **arguments)
     return event
@@ -39,7 +39,7 @@ def parent_of(person: Desk, transport: Transport) -> AbstractAsyncContextManager
     return connected(person.daemon, transport, MODERN, env=person.environment)
 
 
-async def refusal(client: Client, tool: str, **arguments: Any) -> str:
+async def refusal(client: Client, tool: str, /, **arguments: Any) -> str:
     """The text of a tool call that must fail."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error
@@ -180,6 +180,37 @@ async def test_another_client_may_not_answer_and_people_are_asked_after_a_while(
         await person.answer(approval)
         end = await person.ended(started["stream_id"])
         assert end["status"] == "complete"
+
+
+async def test_an_agent_cannot_change_the_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        desk(tmp_path, "offline", monkeypatch) as person,
+        connected(person.daemon, "stdio", MODERN) as parent,
+    ):
+        rule = {"effect": "allow", "tool": "Bash", "pattern": "echo *"}
+        assert "permission_denied" in await refusal(parent, "loopback.rules_add", **rule)
+        added = await person.one("loopback.rules_add", **rule)
+        removal = {"rule_id": added["id"]}
+        assert "permission_denied" in await refusal(parent, "loopback.rules_remove", **removal)
+        started = await one(
+            parent,
+            "claudecode.chat_async",
+            name="child",
+            prompt=asking("offline", run("touch ran"), run("touch ran"), say("Ready.")),
+            model="offline",
+            working_dir=str(person.cwd),
+        )
+        approval = await person.pending(started["stream_id"])
+        answer = {"approval_id": approval["id"], "approve": True}
+        text = await refusal(parent, "loopback.respond", **answer, remember="always")
+        assert "permission_denied" in text
+        # For the child's session it may: the second call is not asked about any more.
+        await one(parent, "loopback.respond", **answer, remember="session")
+        end = await person.ended(started["stream_id"])
+        deciders = [event["by"].partition(":")[0] for event in events_in(end, "approval_resolved")]
+        assert deciders == ["client", "rule"]
 
 
 async def test_an_agent_cannot_start_a_session_without_approvals(
