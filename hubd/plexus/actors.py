@@ -10,7 +10,6 @@ import os
 import socket
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,6 +20,8 @@ from hubd.process.tree import Identity, is_adopting, is_running
 from hubd.wire.caller import UNKNOWN, Actor
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from hubd.process.child import ChildProcess
 
 # The owners of TCP connections that are tried first for the next one.
@@ -108,6 +109,9 @@ class Actors:
         except OSError:
             return Origin(UNKNOWN)  # the client has disconnected
         if self._executor is None:
+            # Not needed for the start of the daemon.
+            from concurrent.futures import ThreadPoolExecutor
+
             self._executor = ThreadPoolExecutor(1, "peers")
         likely = tuple(reversed(self._recent_owners))
         peer = await asyncio.get_running_loop().run_in_executor(
