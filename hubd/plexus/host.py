@@ -297,7 +297,12 @@ class PlexusHost:
     ) -> list[str]:
         """As `Host.select`."""
         choices = [
-            _drop_none(value=option.value, label=option.label, description=option.description)
+            _drop_none(
+                value=option.value,
+                label=option.label,
+                description=option.description,
+                key=option.key,
+            )
             for option in options
         ]
         request = _request("select", message=message, options=choices, multiSelect=multi or None)
