@@ -15,6 +15,8 @@ from hubd.wire.text import shorten
 
 # The JSON Schema keyword with the template of an event.
 SUMMARY_KEYWORD: Final = "x-summary"
+# The JSON Schema keyword of a list: the columns of its rows at a terminal, each a template.
+COLUMNS_KEYWORD: Final = "x-columns"
 # The longest summary, in characters.
 SUMMARY_LENGTH: Final = 200
 # Fields that hold the text of an event without a template, in order of preference.
