@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from hubd.activation import Actor, Conflict, InvalidParams, PermissionDenied
 from hubd.plugins.claudecode.approvals import store
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, Resolution
+from hubd.plugins.claudecode.approvals.summary import decider
 from hubd.plugins.claudecode.approvals.who import actor_text, may_answer
 from hubd.plugins.loopback import rule_store
 from hubd.plugins.loopback.rules.decide import decide
@@ -123,6 +124,19 @@ def _is_same(row: ApprovalRow, resolution: Resolution) -> bool:
         resolution.message,
         resolution.updated_input and json.loads(resolution.updated_input),
     )
+
+
+def outcome(row: ApprovalRow) -> str:
+    """Return how an approval has ended, in words."""
+    if row.status in ("withdrawn", "lost"):
+        return f"{row.status}: {row.message}"
+    if row.status == "timed_out":
+        return "denied at its deadline"
+    verb = "allowed" if row.status == "approved" else "denied"
+    words = f"{verb} by {decider(row.decided_by or '')}"
+    if row.updated_input:
+        words += " with another input"
+    return words if row.message in (None, DENIED) else f"{words}: {row.message}"
 
 
 def _taken(row: ApprovalRow) -> str:

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from hubd.activation import Event
+from hubd.wire.summary import COLUMNS_KEYWORD
 
 Effect = Literal["allow", "deny", "ask"]
 
@@ -29,7 +30,20 @@ class RuleAdded(RuleInfo, Event, summary="added: {effect} {tool} {pattern}"):
 class RuleList(Event):
     """A page of rules, the newest first."""
 
-    rules: list[RuleInfo]
+    rules: list[RuleInfo] = Field(
+        json_schema_extra={
+            COLUMNS_KEYWORD: {
+                "id": "{id:.8}",
+                "effect": "{effect}",
+                "tool": "{tool}",
+                "pattern": "{pattern}",
+                "scope": "{scope}",
+                "uses": "{uses_left}",
+                "expires": "{expires_at}",
+                "added": "{created_at}",
+            }
+        }
+    )
 
 
 class RuleRemoved(RuleInfo, Event, summary="removed: {effect} {tool} {pattern}"):
