@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from hubd.daemon import control
+from hubd.process.peer import missing_guarantees
 from hubd.storage.maintenance import check
 from hubd.wire import checks, client
 from hubd.wire.checks import Finding
@@ -19,6 +20,7 @@ ANSWER_SECONDS: Final = 5.0
 def examine(paths: Paths) -> list[Finding]:
     """Return the findings: the installation first, then the database, then the daemon."""
     findings = [checks.program("hubd"), _sqlite(), *checks.installation(paths), _token(paths)]
+    findings += _agents()
     if Path(paths.database).exists():
         findings += check(Path(paths.database))
     info = control.info(paths)
@@ -38,6 +40,15 @@ def _token(paths: Paths) -> Finding:
     if path.stat().st_mode & 0o077:
         return Finding("token", False, f"others can read {path}; run: chmod 600 {path}")
     return Finding("token", True, "private")
+
+
+def _agents() -> list[Finding]:
+    """Return what this system does not protect against agents that hubd starts."""
+    missing = missing_guarantees()
+    if not missing:
+        return [Finding("agents", True, "each connection of an agent is recognised")]
+    # Not a failure: the user can't change the system.
+    return [Finding("agents", True, f"not guaranteed here: {sentence}") for sentence in missing]
 
 
 def _plugins(paths: Paths, root: str) -> list[Finding]:

@@ -43,6 +43,7 @@ from hubd.plexus.hub import RESERVED, Hub
 from hubd.plexus.lifecycle import plugins
 from hubd.plexus.root import build_hub
 from hubd.plexus.unawaited import warnings_in_log
+from hubd.process.tree import adopt_orphans
 from hubd.rpc.clients import Clients
 from hubd.rpc.gate import Gate
 from hubd.rpc.unix import serve_unix
@@ -127,6 +128,8 @@ class _Daemon:
             mcp_options = _mcp_options(settings, config)
             hub = build_hub(settings.name, database=database, settings=config)
             host = PlexusHost(hub)
+            # Before plugins start programs, so that no orphan of theirs leaves this process.
+            adopt_orphans()
             plugin_sources = sources(settings.plugins)
             if self._detached:
                 plugin_sources = _announced(plugin_sources)
@@ -240,10 +243,9 @@ def _announced(plugin_sources: Iterable[Source]) -> Iterator[Source]:
 
 
 def _import_transports() -> None:
-    """Import the modules of TCP and become a subreaper. Both take a while."""
+    """Import the modules of TCP, which takes a while."""
     importlib.import_module("hubd.mcp.transports.http")
     importlib.import_module("hubd.rpc.websocket")
-    importlib.import_module("hubd.process.tree").adopt_orphans()
 
 
 def _allow_many_files() -> None:

@@ -9,12 +9,11 @@ from time import monotonic
 
 from hubd.errors import InvalidParams
 from hubd.mcp.transports.delivery import Delivery
+from hubd.plexus.grants import DESCRIPTIVE
 from hubd.plexus.hub import Hub
 from hubd.wire.caller import Client, Context
 from hubd.wire.text import did_you_mean
 
-# Header with the token of the session that a client belongs to.
-SESSION_HEADER = "x-plexus-session"
 # Key of an HTTP request's `Access` in its ASGI scope.
 ACCESS = "hubd.access"
 
@@ -37,10 +36,22 @@ class Access:
 
         All decisions about access are made here: for calls, lists, reads and notifications.
         """
-        return offered(namespace, self.profile)
+        if not offered(namespace, self.profile):
+            return False
+        actor = self.client.actor
+        return actor.may_call(namespace, method) or (
+            method in DESCRIPTIVE and actor.may_see(namespace)
+        )
 
-    def lists(self, namespace: str, on_request: frozenset[str]) -> bool:
-        """Return whether lists show a namespace: those on request only if it was asked for."""
+    def lists(self, namespace: str, on_request: frozenset[str], method: str = "") -> bool:
+        """Return whether lists show a part of a namespace.
+
+        Namespaces on request are shown only if they were asked for or granted. A method that
+        describes a namespace is shown only if it was granted.
+        """
+        actor = self.client.actor
+        if actor.grants is not None:
+            return not method or actor.may_call(namespace, method)
         return self.profile is not None or not offered(namespace, on_request)
 
     @classmethod

@@ -102,7 +102,7 @@ class Resources:
         # At once, so that slow methods do not add up.
         of_methods = await asyncio.gather(
             *(
-                self._concrete(entry)
+                self._concrete(entry, access)
                 for entry in self._listed_methods(access)
                 if len(entry.variables) == 1
             )
@@ -162,7 +162,7 @@ class Resources:
             if entry.template.uri_template == template and variable in entry.variables:
                 parameter = entry.variables[variable]
                 # One more than fits shows whether there are more.
-                values = await self._values(entry, parameter, beginning, MAX_COMPLETED + 1)
+                values = await self._values(entry, parameter, beginning, MAX_COMPLETED + 1, access)
                 more = len(values) > MAX_COMPLETED
                 return Values(values[:MAX_COMPLETED], None if more else len(values), more)
         raise NoSuchResource(template)
@@ -242,7 +242,7 @@ class Resources:
         text, end = await self._spool.read(result_id, int(start))
         return _contents(uri, text, "application/x-ndjson", result_id, end)
 
-    async def _concrete(self, entry: MethodResource) -> list[Resource]:
+    async def _concrete(self, entry: MethodResource, access: Access) -> list[Resource]:
         """Return the first resources of a method."""
         [parameter] = entry.variables.values()
         return [
@@ -251,7 +251,7 @@ class Resources:
                 name=f"{entry.path} {value}",
                 description=entry.method["description"],
             )
-            for value in await self._values(entry, parameter, "", MAX_LISTED)
+            for value in await self._values(entry, parameter, "", MAX_LISTED, access)
         ]
 
     def _namespace(self, path: str) -> Node:
@@ -291,11 +291,14 @@ class Resources:
         raise NoSuchResource(namespace)
 
     async def _values(
-        self, entry: MethodResource, parameter: str, beginning: str, limit: int
+        self, entry: MethodResource, parameter: str, beginning: str, limit: int, access: Access
     ) -> list[str]:
         """Return the values of a parameter from the method that its annotation names."""
         lister = entry.lister(parameter)
         if lister is None:
+            return []
+        namespace, _, name = lister.rpartition(".")
+        if not access.client.actor.may_call(namespace, name):
             return []
         listed: list[str] = []
         try:

@@ -46,7 +46,7 @@ from pydantic import BaseModel
 
 from hubd import __version__
 from hubd.errors import HandleNotSupported, HubError
-from hubd.mcp.access import Access, McpOptions
+from hubd.mcp.access import Access, McpOptions, offered
 from hubd.mcp.caller import Ctx, access_of
 from hubd.mcp.calls import ToolCalls
 from hubd.mcp.changes import Changes, ChangeStream
@@ -158,7 +158,8 @@ class HubMcp:
                 text = TextContent(text=f"{error.code}: {error.message}")
                 return CallToolResult(content=[text], is_error=True)
         tool = tools.find(params.name)
-        if tool is None or not access.allows(tool.namespace, tool.method):
+        # A tool that is not granted is refused when it is called, with the reason.
+        if tool is None or not offered(tool.namespace, access.profile):
             raise no_such_tool(
                 params.name, [*added, *(one.name for one in tools.offered_to(access))]
             )
@@ -373,8 +374,8 @@ def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:
     server.middleware.append(_readable)
     server.middleware.append(hub.instruct)
     server.middleware.append(hub._changes.middleware)
-    # Only the session that was asked may answer a question.
-    sealed = RequestStateSecurity(keys=[secrets.token_bytes(32)], bind_principal=_session_of)
+    # Only the client that was asked may answer a question.
+    sealed = RequestStateSecurity(keys=[secrets.token_bytes(32)], bind_principal=_actor_of)
     server.middleware.append(RequestStateBoundary(sealed, default_audience=name))
     return server
 
@@ -391,9 +392,10 @@ async def _readable(ctx: Ctx, call_next: CallNext) -> HandlerResult:
         raise
 
 
-def _session_of(ctx: Ctx) -> str | None:
-    """Return the token of the session that a request belongs to, if any."""
-    return access_of(ctx).client.session_token
+def _actor_of(ctx: Ctx) -> str:
+    """Return the actor that a request is made for."""
+    actor = access_of(ctx).client.actor
+    return f"{actor.kind} {actor.id}"
 
 
 def _is_request_error(error: HubError) -> bool:

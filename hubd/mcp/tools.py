@@ -117,7 +117,7 @@ class ToolList:
             entry.tool
             for entry in self.tools.values()
             if access.allows(entry.namespace, entry.method)
-            and access.lists(entry.namespace, self.on_request)
+            and access.lists(entry.namespace, self.on_request, entry.method)
         ]
 
     def find(self, name: str) -> HubTool | None:

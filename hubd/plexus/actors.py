@@ -10,7 +10,6 @@ import os
 import socket
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,10 +20,13 @@ from hubd.process.tree import Identity, is_adopting, is_running
 from hubd.wire.caller import UNKNOWN, Actor
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from hubd.process.child import ChildProcess
 
 # The owners of TCP connections that are tried first for the next one.
 RECENT_OWNERS: Final = 16
+INVALID_TOKEN: Final = "this session token is not registered at this hub"
 # Attempts to follow a tree in which processes end.
 ATTEMPTS: Final = 5
 
@@ -78,6 +80,10 @@ class Actors:
         """Refuse new connections with this session token."""
         self._tokens.pop(_digest(token), None)
 
+    def is_registered(self, token: str) -> bool:
+        """Return whether a session token is registered."""
+        return _digest(token) in self._tokens
+
     def find_unix(self, connection: socket.socket) -> Origin | None:
         """Return the origin of a connection to a Unix socket; None if `of_unix` has to wait."""
         if not can_identify():
@@ -103,6 +109,9 @@ class Actors:
         except OSError:
             return Origin(UNKNOWN)  # the client has disconnected
         if self._executor is None:
+            # Not needed for the start of the daemon.
+            from concurrent.futures import ThreadPoolExecutor
+
             self._executor = ThreadPoolExecutor(1, "peers")
         likely = tuple(reversed(self._recent_owners))
         peer = await asyncio.get_running_loop().run_in_executor(
@@ -138,14 +147,13 @@ class Actors:
         actor = self._tokens.get(_digest(token))
         if actor is None:
             raise Unauthenticated(
-                "this session token is not valid",
-                suggestion="Create the configuration of the MCP client again",
+                INVALID_TOKEN, suggestion="Create the configuration of the client again"
             )
         if origin.actor is not None:
             # A process in an agent's tree never becomes another actor.
             return origin.actor
-        # The first process of the system is above all others.
-        if program is not None and program.pid != 1:
+        # The first process of the system and hubd are above others.
+        if program is not None and program.pid not in (1, os.getpid()):
             self._forget_ended()
             self._roots[program] = actor
         return actor
@@ -190,7 +198,9 @@ class Actors:
         for process in ancestors(pid):
             if process in self._roots:
                 return Origin(self._roots[process])
-            if process.pid == os.getpid() and processes and is_adopting():
+            if process.pid == os.getpid() and not processes:
+                return Origin(None, process)  # a plugin or a test
+            if process.pid == os.getpid() and is_adopting():
                 if self._starting:
                     raise _Starting
                 return Origin(UNKNOWN)
@@ -201,6 +211,11 @@ class Actors:
         """Remove programs with a token that have ended. The system does not report that."""
         for process in [root for root in self._roots if not is_running(root)]:
             del self._roots[process]
+
+
+def process_id(process: Identity | None) -> str:
+    """Return the id of an MCP client by its process; empty if the process is not known."""
+    return f"process:{process.pid}@{process.started}" if process is not None else ""
 
 
 def _digest(token: str) -> bytes:

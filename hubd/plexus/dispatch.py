@@ -14,18 +14,22 @@ from typing import Any, Final, Protocol
 
 from pydantic_core import to_json
 
+from hubd.activation.base import Activation
 from hubd.activation.handle import ORIGIN
 from hubd.activation.method import Method
 from hubd.errors import (
+    ActivationNotFound,
     Cancelled,
     ExecutionError,
     HubError,
     Internal,
     InvalidMethod,
     InvalidParams,
+    MethodNotFound,
     PermissionDenied,
 )
 from hubd.plexus.encode import encode
+from hubd.plexus.grants import may_use, refusal, visible_hash, visible_methods
 from hubd.plexus.hub import Hub, Node
 from hubd.plexus.large import collection_paused, pause
 from hubd.plexus.namespace import UNIVERSAL_METHODS, Namespace, find_method
@@ -94,8 +98,10 @@ class Call:
         # Whether validating the params takes long enough to delay other clients.
         self.large = large
         self.caller = caller
+        # Its grants limit the call. Later changes of the client do not.
+        self.actor = caller.client.actor
         # Its provenance gets longer as the path is looked up.
-        self.stamp = Stamp((hub.name,), hub.hash)
+        self.stamp = Stamp((hub.name,), visible_hash(hub.hash, self.actor))
         # Set when the method is found. host.py reads whether the method may ask its caller.
         self.spec: Method | None = None
         # The message of a cancelled call. A stop of the daemon replaces it.
@@ -189,24 +195,39 @@ class Call:
             await pause()
         if path == INFO:
             return await self._send_info()
+        node, spec = self._look_up(path)
+        arguments = self._validate(spec, params)
+        target: Namespace | Activation = node.activation
+        if spec.name in UNIVERSAL_METHODS:
+            target = Namespace(self.hub, node, self.actor)
+        token = current_call.set(self)
+        try:
+            await self._stream(spec, node, spec.function(target, **arguments))
+        finally:
+            current_call.reset(token)
+
+    def _look_up(self, path: str) -> tuple[Node, Method]:
+        """Return a method that the caller may call, and its node."""
         *namespace, name = _split(self, path)
-        node = self.hub.find(namespace)
-        above = () if node is self.hub.root else tuple(node.path.split("."))
-        self.stamp = Stamp((self.hub.name, *above), self.stamp.plexus_hash)
-        spec = self.spec = find_method(node, name)
+        try:
+            node = self.hub.find(namespace)
+            above = () if node is self.hub.root else tuple(node.path.split("."))
+            self.stamp = Stamp((self.hub.name, *above), self.stamp.plexus_hash)
+            spec = self.spec = find_method(node, name)
+        except (ActivationNotFound, MethodNotFound):
+            if self.actor.grants is None:
+                raise
+            # The names that exist are not for this caller.
+            raise refusal(self.hub, self.actor, path) from None
+        if self.actor.grants is not None and not may_use(self.actor, node, spec.name):
+            raise refusal(self.hub, self.actor, path)
         if not self.caller.allows(node.path, spec.name):
             raise PermissionDenied(
                 f"this connection may not call {path}",
                 suggestion="The connection is limited to other namespaces",
             )
         self.stamp = Stamp((self.hub.name, *above, spec.name), self.stamp.plexus_hash)
-        arguments = self._validate(spec, params)
-        target = Namespace(self.hub, node) if spec.name in UNIVERSAL_METHODS else node.activation
-        token = current_call.set(self)
-        try:
-            await self._stream(spec, node, spec.function(target, **arguments))
-        finally:
-            current_call.reset(token)
+        return node, spec
 
     def _validate(self, spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
         if not self.large:
@@ -283,7 +304,7 @@ class Call:
         info: dict[str, Any] = {
             "backend": self.hub.name,
             "version": __version__,
-            "plexus_hash": self.hub.hash,
+            "plexus_hash": self.stamp.plexus_hash,
         }
         if self.hub.failed_plugins:
             info["failed_plugins"] = [
@@ -323,7 +344,7 @@ def _split(call: Call, path: str) -> list[str]:
     methods = [
         f"{node.path}.{name}"
         for node in call.hub.root.walk()
-        for name in node.activation.methods
+        for name in visible_methods(node, call.actor)
         if call.caller.allows(node.path, name)
     ]
     # Often only the namespace is missing.

@@ -14,11 +14,13 @@ from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import UnreadHandle
 from hubd.activation.host import Resolved
 from hubd.activation.method import UNIVERSAL, Method, MethodMark, mark_of, method, read_method
-from hubd.errors import HubError, MethodNotFound
+from hubd.errors import ActivationNotFound, HubError, MethodNotFound
 from hubd.mustache.template import MAX_TEMPLATE, Template
 from hubd.plexus.describe import method_schema
+from hubd.plexus.grants import refusal, visible_hash, visible_schema
 from hubd.plexus.hub import Hub, Node
 from hubd.plexus.resolve import Answer, resolve, resolve_each
+from hubd.wire.caller import Actor
 from hubd.wire.jsonrpc import dump
 from hubd.wire.text import did_you_mean
 
@@ -61,11 +63,12 @@ class UnresolvedHandle(Event, tag="unresolved"):
 
 
 class Namespace:
-    """The universal methods of one namespace."""
+    """The universal methods of one namespace, as an actor sees it."""
 
-    def __init__(self, hub: Hub, node: Node) -> None:
+    def __init__(self, hub: Hub, node: Node, actor: Actor) -> None:
         self.hub = hub
         self.node = node
+        self.actor = actor
 
     @method(streaming=False, read_only=True)
     async def schema(self, method: str | None = None) -> AsyncIterator[Encoded]:
@@ -75,16 +78,24 @@ class Namespace:
             method: Method name, or a path below this namespace such as `earth.info`.
         """
         if method is None:
-            yield Encoded(dump(self.node.schema))
+            yield Encoded(dump(visible_schema(self.node, self.actor)))
             return
         *path, name = method.split(".")
-        node = self.hub.find([*_segments(self.node), *path])
-        yield Encoded(dump(describe_method(node, name)))
+        try:
+            node = self.hub.find([*_segments(self.node), *path])
+            schema = describe_method(node, name)
+        except (ActivationNotFound, MethodNotFound):
+            if self.actor.grants is None:
+                raise
+            raise refusal(self.hub, self.actor, method) from None
+        if not self.actor.may_call(node.path, schema["name"]):
+            raise refusal(self.hub, self.actor, f"{node.path}.{schema['name']}")
+        yield Encoded(dump(schema))
 
     @method(streaming=False, read_only=True)
     async def hash(self) -> AsyncIterator[Hash]:
         """Show the hash of a namespace. It changes with the namespace and everything below it."""
-        yield Hash(value=self.node.schema["hash"])
+        yield Hash(value=visible_hash(self.node.schema["hash"], self.actor))
 
     @method(read_only=True)
     async def resolve_handle(

@@ -1,7 +1,7 @@
 """The root of the tree: an activation with the hub's own methods."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from typing import Annotated, Any, Final, Literal
 
@@ -9,10 +9,13 @@ from pydantic import Field
 
 from hubd.activation import Activation, Encoded, Event, Unavailable, method
 from hubd.activation.params import NodeId, TreeId
+from hubd.plexus.dispatch import current_call
+from hubd.plexus.grants import may_see, visible_hash, visible_methods
 from hubd.plexus.hub import Hub, Node
 from hubd.plexus.namespace import UNIVERSAL_METHODS, ResolvedHandle, UnresolvedHandle, answer_events
 from hubd.plexus.resolve import resolve_each
 from hubd.storage.arbor import tree, walk
+from hubd.wire.caller import Actor
 from hubd.wire.paths import HUB_NAME
 
 _WORD: Final = re.compile(r"[a-z0-9]+")
@@ -81,15 +84,18 @@ class Plexus(Activation, version="1.0.0"):
     @method(read_only=True, render="table")
     async def activations(self) -> AsyncIterator[NamespaceInfo | BrokenPlugin]:
         """List all namespaces, and the plugins that failed."""
-        for node in self.hub.root.walk():
+        actor = current_call.get().actor
+        for node in self._visible(actor):
             yield NamespaceInfo(
                 namespace=node.path,
                 version=node.activation.version,
                 description=node.activation.description,
                 plugin_id=str(node.plugin_id),
-                hash=node.schema["hash"],
-                methods=list(node.activation.methods),
-                children=sorted(node.children),
+                hash=visible_hash(node.schema["hash"], actor),
+                methods=visible_methods(node, actor),
+                children=sorted(
+                    name for name, child in node.children.items() if may_see(actor, child)
+                ),
             )
         for source, reason in self.hub.broken:
             yield BrokenPlugin(source=source, reason=reason)
@@ -97,10 +103,11 @@ class Plexus(Activation, version="1.0.0"):
     @method(read_only=True, render="table")
     async def hashes(self) -> AsyncIterator[NamespaceHash]:
         """List the hash of every namespace, to find stale schemas in a cache."""
-        for node in self.hub.root.walk():
+        actor = current_call.get().actor
+        for node in self._visible(actor):
             yield NamespaceHash(
                 namespace=node.path,
-                hash=node.schema["hash"],
+                hash=visible_hash(node.schema["hash"], actor),
                 self_hash=node.schema["self_hash"],
                 children_hash=node.schema.get("children_hash"),
             )
@@ -116,7 +123,8 @@ class Plexus(Activation, version="1.0.0"):
             limit: Maximum number of methods.
         """
         words = set(_WORD.findall(query.lower()))
-        matches = [match for node in self.hub.root.walk() for match in _matches(node, words)]
+        actor = current_call.get().actor
+        matches = [match for node in self._visible(actor) for match in _matches(node, words, actor)]
         matches.sort(key=lambda match: (-match.score, match.method))
         for match in matches[:limit]:
             yield match
@@ -156,6 +164,9 @@ class Plexus(Activation, version="1.0.0"):
                 async for event in answer_events(handles, answers):
                     yield event
 
+    def _visible(self, actor: Actor) -> Iterator[Node]:
+        return (node for node in self.hub.root.walk() if may_see(actor, node))
+
 
 def build_hub(name: str = HUB_NAME, **options: Any) -> Hub:
     """Return a hub with only its root."""
@@ -164,10 +175,11 @@ def build_hub(name: str = HUB_NAME, **options: Any) -> Hub:
     return root.hub
 
 
-def _matches(node: Node, words: set[str]) -> list[Match]:
+def _matches(node: Node, words: set[str], actor: Actor) -> list[Match]:
     """Return the methods of a node that match. A name counts four times as much as a text."""
     matches = []
-    for entry in node.activation.methods.values():
+    for method_name in visible_methods(node, actor):
+        entry = node.activation.methods[method_name]
         path = f"{node.path}.{entry.name}"
         name = path.lower()
         text = f"{entry.description} {entry.details} {node.activation.description}".lower()

@@ -8,12 +8,18 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Final, NamedTuple
 
 from hubd.process.tree import PROC, Identity, can_launch, read_stat
 
 # A socket's option with a descriptor of its peer's process; Linux 6.5.
 SO_PEERPIDFD: Final = 77
+# Constants of netlink, and the longest wait for its answer.
+NETLINK_SOCK_DIAG: Final = 4
+SOCK_DIAG_BY_FAMILY: Final = 20
+NLMSG_ERROR: Final = 2
+DIAGNOSE_SECONDS: Final = 1.0
 # A table of sockets may lack an entry if others change while it is read.
 READS: Final = 5
 # The longest chain of processes that is followed.
@@ -33,6 +39,7 @@ class Lost(Exception):
     """A process ended while it was looked at, so its ancestors are not known."""
 
 
+@cache
 def can_identify() -> bool:
     """Return whether the system reports the processes of connections and their parents."""
     return sys.platform == "linux" and (PROC / "self" / "stat").exists()
@@ -130,17 +137,54 @@ def _reports_descriptors() -> bool:
 
 
 def _socket_entry(client: tuple[str, int], server: tuple[str, int]) -> tuple[int, int] | None:
-    """Return the user and the inode of a socket; None if it is closed or not listed."""
+    """Return the user and the inode of a socket; None if it is closed or does not exist."""
+    try:
+        entry = _diagnose(client, server)
+    except OSError:
+        entry = _search_tables(client, server)
+    # A socket that its process has closed has no inode, and its user is reported as 0.
+    return entry if entry is not None and entry[1] else None
+
+
+def _diagnose(client: tuple[str, int], server: tuple[str, int]) -> tuple[int, int] | None:
+    """Ask the kernel for one socket, by netlink's `sock_diag`.
+
+    Raises:
+        OSError: This kernel does not support it.
+    """
+    ports = struct.pack("!HH", client[1], server[1])
+    addresses = b"".join(socket.inet_aton(host) + bytes(12) for host in (client[0], server[0]))
+    # `inet_diag_req_v2`: IPv4, TCP, any state; then the socket, on any interface, by no cookie.
+    wanted = struct.pack("=BBxxI", socket.AF_INET, socket.IPPROTO_TCP, 0xFFFFFFFF)
+    wanted += ports + addresses + bytes(4) + b"\xff" * 8
+    # The header before it and before the reply: size, type, flags, number, port.
+    request = struct.pack("=IHHII", 16 + len(wanted), SOCK_DIAG_BY_FAMILY, 1, 0, 0) + wanted
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as netlink:
+        netlink.settimeout(DIAGNOSE_SECONDS)
+        netlink.send(request)
+        reply = netlink.recv(4096)
+    if reply[4:6] == struct.pack("=H", NLMSG_ERROR):
+        code = -int(struct.unpack_from("=i", reply, 16)[0])
+        if code == errno.ENOENT:
+            return None
+        raise OSError(code, os.strerror(code))
+    if reply[20:24] != ports:
+        return None  # a listening socket on the client's port
+    uid, inode = struct.unpack_from("=II", reply, 80)
+    return uid, inode
+
+
+def _search_tables(client: tuple[str, int], server: tuple[str, int]) -> tuple[int, int] | None:
+    """Search the tables of all sockets, which takes the kernel milliseconds."""
     for _ in range(READS):
         # An IPv6 socket may have an IPv4 address.
         for table, prefix in (("tcp", ""), ("tcp6", "0000000000000000FFFF0000")):
             with suppress(OSError):
                 ends = " ".join(prefix + _hexadecimal(*address) for address in (client, server))
                 _, found, rest = (PROC / "net" / table).read_bytes().partition(f" {ends} ".encode())
-                # State, queues, timer, retransmissions, user, timeout, inode.
-                fields = rest.split(maxsplit=7)[:7] if found else []
-                # A socket that its process has closed has no inode, and the user 0.
-                if fields and int(fields[6]):
+                if found:
+                    # State, queues, timer, retransmissions, user, timeout, inode.
+                    fields = rest.split(maxsplit=7)
                     return int(fields[4]), int(fields[6])
     return None
 

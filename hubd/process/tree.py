@@ -217,13 +217,20 @@ def _all_stats() -> dict[int, Stat]:
 def read_stat(pid: int) -> Stat | None:
     """Return the state of the process that has this pid now; None if there is none."""
     try:
-        # Faster than a Path, because connections wait for it.
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            text = file.read()
+        # Without a file object, because connections wait for it.
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    try:
+        text = os.read(descriptor, 4096)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
     # The fields from the third on. The second is a name that may contain anything.
     fields = text.rpartition(b")")[2].split()
+    if len(fields) < 20:
+        return None  # the process ended meanwhile
     return Stat(int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in b"ZX")
 
 

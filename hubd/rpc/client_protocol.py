@@ -1,14 +1,19 @@
 """The part of a client's connection that is the same for every transport."""
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from hubd.rpc.clients import Clients
 from hubd.rpc.connection import Connection
 from hubd.rpc.deadline import Deadline
 from hubd.rpc.inbox import Inbox
 from hubd.rpc.outbox import Outbox
+from hubd.wire.caller import UNKNOWN, Actor
 from hubd.wire.jsonrpc import Malformed
+
+log = logging.getLogger(__name__)
 
 
 class ClientProtocol(asyncio.Protocol):
@@ -22,6 +27,8 @@ class ClientProtocol(asyncio.Protocol):
         self._inbox: Inbox | None = None
         # None before the client is accepted, and after it was refused.
         self._connection: Connection | None = None
+        # Finds the actor behind the connection. Messages wait for it.
+        self._identifying: asyncio.Task[None] | None = None
         self._max_bytes = clients.max_message_bytes
         self._deadline = Deadline(clients.message_seconds, self._refuse)
 
@@ -43,6 +50,23 @@ class ClientProtocol(asyncio.Protocol):
         self._outbox = Outbox(transport, enframe)
         self._inbox = Inbox(transport, take)
 
+    def _identify(self, finding: Coroutine[Any, Any, Actor]) -> None:
+        """Let messages wait until the actor behind the connection is found."""
+        assert self._inbox is not None
+        self._inbox.hold()
+        self._identifying = asyncio.create_task(self._finish_identifying(finding))
+
+    async def _finish_identifying(self, finding: Coroutine[Any, Any, Actor]) -> None:
+        try:
+            actor = await finding
+        except Exception:  # the connection has no rights then
+            log.exception("cannot find the process behind a connection")
+            actor = UNKNOWN
+        if self._connection is not None:
+            self._connection.set_actor(actor)
+        assert self._inbox is not None
+        self._inbox.release()
+
     def pause_writing(self) -> None:
         assert self._outbox is not None
         self._outbox.pause()
@@ -54,6 +78,8 @@ class ClientProtocol(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         assert self._outbox is not None
         assert self._inbox is not None
+        if self._identifying is not None:
+            self._identifying.cancel()
         self._inbox.clear()
         self._deadline.stop()
         self._outbox.close()

@@ -1,6 +1,7 @@
 """The calls of one client: start them, cancel them, send their items. Independent of framing."""
 
 import asyncio
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Final, Protocol
 
@@ -11,7 +12,7 @@ from hubd.plexus.questions import Questions
 from hubd.rpc.calls import Calls, RunningCall
 from hubd.rpc.session import Answer, Cancel, Reply, Session, Start
 from hubd.wire import jsonrpc
-from hubd.wire.caller import Client, Context, read_context
+from hubd.wire.caller import Actor, Client, Context, read_context
 from hubd.wire.item import Item
 
 # Methods that write to the connection wait while more than this is unsent.
@@ -61,6 +62,10 @@ class Connection:
         self.stopping = False
         # The running calls by subscription. Each entry is removed when its task ends.
         self._calls: dict[int, RunningCall] = {}
+
+    def set_actor(self, actor: Actor) -> None:
+        """Set the actor of the calls that follow."""
+        self._client = replace(self._client, actor=actor)
 
     def receive(self, message: bytes) -> None:
         """Act on one message from the client.

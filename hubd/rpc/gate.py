@@ -12,6 +12,9 @@ _OURS: Final = re.compile(
     r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII
 )
 
+# Header with the token of the session that a client belongs to.
+SESSION_HEADER: Final = "X-Plexus-Session"
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -55,6 +58,14 @@ class Gate:
         if not hmac.compare_digest(given.encode(errors="surrogatepass"), self.token.encode()):
             return Refusal(401, "this is not the token of this hub")
         return None
+
+
+def session_token(headers: Headers) -> str | None:
+    """Return the session token of a request; an invalid one if there are several."""
+    tokens = headers.get_all(SESSION_HEADER)
+    if not tokens:
+        return None
+    return tokens[0] if len(tokens) == 1 else ""
 
 
 def _bearer(headers: Headers) -> str | None:

@@ -36,6 +36,17 @@ class Inbox:
         self._waiting.append(message)
         self._transport.pause_reading()
 
+    def hold(self) -> None:
+        """Let all messages wait until `release`. No message may be waiting yet."""
+        # It is never passed on, and others wait behind it.
+        self._waiting.append(b"")
+
+    def release(self) -> None:
+        """Pass messages on again, unless they were dropped."""
+        if self._waiting:
+            self._waiting.popleft()
+            self._continue()
+
     def clear(self) -> None:
         """Drop the waiting messages, because the connection ends."""
         self._waiting.clear()

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hubd.errors import HubError
+from hubd.plexus.actors import Actors
 from hubd.rpc.acceptor import Acceptor
 from hubd.rpc.client_protocol import ClientProtocol
 from hubd.rpc.clients import MAX_CLIENTS, Clients
 from hubd.wire import jsonrpc
-from hubd.wire.caller import Client
+from hubd.wire.caller import PERSON, UNKNOWN, Actor, Client
 
 
 class UnixListener:
@@ -90,12 +91,20 @@ class _LineProtocol(ClientProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._attach(transport, _as_line, self._take)
         assert self._outbox is not None
+        actors = self._clients.hub.actors
+        connection = transport.get_extra_info("socket")
+        # Found at once, because the process may end soon.
+        origin = actors.find_unix(connection)
+        client = Client("unix", actor=UNKNOWN if origin is None else origin.actor or PERSON)
         try:
             self._connection = self._clients.connect(
-                self, self._outbox, Client("unix"), trusts_context=True
+                self, self._outbox, client, trusts_context=True
             )
         except HubError as error:
             self.evict(error.message)
+            return
+        if origin is None:
+            self._identify(_find_actor(actors, connection))
 
     def data_received(self, data: bytes) -> None:
         assert self._inbox is not None
@@ -141,6 +150,10 @@ class _LineProtocol(ClientProtocol):
         self._partial.clear()
         self._send_last(error)
         self.hang_up()
+
+
+async def _find_actor(actors: Actors, connection: socket.socket) -> Actor:
+    return (await actors.of_unix(connection)).actor or PERSON
 
 
 def _as_line(frame: bytes) -> bytes:

@@ -18,12 +18,13 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
 from hubd.errors import HubError
+from hubd.plexus.actors import INVALID_TOKEN, Actors
 from hubd.rpc.acceptor import Acceptor
 from hubd.rpc.client_protocol import ClientProtocol
 from hubd.rpc.clients import Clients
 from hubd.rpc.frames import Splitter, text_frame
-from hubd.rpc.gate import Gate
-from hubd.wire.caller import Client
+from hubd.rpc.gate import Gate, Refusal, session_token
+from hubd.wire.caller import PERSON, UNKNOWN, Actor, Client
 from hubd.wire.jsonrpc import Malformed, TooLarge
 
 # The longest time for the opening handshake. A slower peer is gone or hostile.
@@ -46,6 +47,11 @@ async def serve_websocket(
         yield
     finally:
         acceptor.close()
+
+
+async def _find_actor(actors: Actors, connection: socket.socket, token: str | None) -> Actor:
+    origin = await actors.of_tcp(connection)
+    return actors.admit(origin, PERSON, token, origin.process)
 
 
 class _WebSocket(ClientProtocol):
@@ -165,6 +171,9 @@ class _WebSocket(ClientProtocol):
         if self._protocol.close_expected():
             return  # The protocol closed, because bytes of another protocol followed.
         refusal = self._gate.check(request.path, request.headers)
+        actors, token = self._clients.hub.actors, session_token(request.headers)
+        if refusal is None and token is not None and not actors.is_registered(token):
+            refusal = Refusal(401, INVALID_TOKEN)
         if refusal is not None:
             response = self._protocol.reject(refusal.status, refusal.message + "\n")
             if refusal.status == 401:
@@ -178,12 +187,17 @@ class _WebSocket(ClientProtocol):
             self._handshake_timer.cancel()
         assert self._outbox is not None
         try:
+            # The actor is found before the first message is passed on.
+            client = Client("websocket", session_token=token, actor=UNKNOWN)
             self._connection = self._clients.connect(
-                self, self._outbox, Client("websocket"), trusts_context=False
+                self, self._outbox, client, trusts_context=False
             )
         except HubError as error:
             self.evict(error.message)
         else:
+            assert self._transport is not None
+            connection = self._transport.get_extra_info("socket")
+            self._identify(_find_actor(actors, connection, token))
             self._splitter = Splitter(self._max_bytes)
 
     def _take(self, frame: Frame) -> None:

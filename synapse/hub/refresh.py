@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hubd.wire.client import NotAHub, Refused
 from hubd.wire.envelope import request
+from hubd.wire.item import EXIT_CODES
 from synapse.errors import CommandError
 from synapse.hub.cache import Cache, load, store
 from synapse.hub.client import command_error, items
@@ -89,11 +90,15 @@ def ask(connection: Connection, method: str) -> Content:
     """Return the only event of a call without parameters.
 
     Raises:
-        CommandError: The call has no event.
+        CommandError: The call failed, or has no event.
     """
     connection.send(request(0, method, "{}"))
-    contents = [item.get("content") for item in items(connection) if item.get("type") == "data"]
+    answer = list(items(connection))
+    contents = [item.get("content") for item in answer if item.get("type") == "data"]
     if not contents or not isinstance(contents[0], dict):
+        for item in answer:
+            if item.get("type") == "error" and item.get("code") in EXIT_CODES:
+                raise CommandError(str(item.get("message")), status=EXIT_CODES[item["code"]])
         raise CommandError(f"the hub does not answer {method}")
     content: Content = contents[0]
     return content

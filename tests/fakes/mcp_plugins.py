@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
-from hubd.activation import Activation, Event, NotFound, method
+from hubd.activation import Activation, Actor, Event, NotFound, method
 
 
 class Allowed(Event):
@@ -59,6 +59,13 @@ class Porter(Activation, namespace="porter", version="1.0.0"):
         os.write(1, b"stray bytes of a plugin\n")
         subprocess.run(["echo", "stray line of a child"], check=True)  # noqa: ASYNC221 -- at once
         yield Said(text="done")
+
+    @method
+    async def register(self, token: str) -> Said:
+        """Register a session token, for an agent that may call these plugins."""
+        actor = Actor("session", "of a token", grants=("porter", "trouble"))
+        self.host.register_token(token, actor)
+        return Said(text="registered")
 
     @method(streaming=False, needs_context=True)
     async def describe(self) -> AsyncIterator[Caller]:

@@ -25,7 +25,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from hubd.activation import Activation, Encoded, Event, NotFound, Option, method
+from hubd.activation import Activation, Actor, Encoded, Event, NotFound, Option, method
 from hubd.errors import by_code
 from hubd.wire.mcp_bridge import REFUSED
 from tests.mcp.support import ERAS, LEGACY, MODERN, TOKEN, Era, Served, Transport, over_http
@@ -259,6 +259,12 @@ class Desk(Activation, namespace="desk", version="1.0.0"):
         """Ask, and ask something else without waiting for the answer."""
         await self._ask_in_vain()
         yield Said(text=f"name: {await self.host.prompt('Name?')}")
+
+    @method
+    async def register(self, token: str) -> Said:
+        """Register a session token, for an agent that may call this plugin."""
+        self.host.register_token(token, Actor("session", "of a token", grants=("desk",)))
+        return Said(text="registered")
 
     async def _ask_in_vain(self) -> None:
         asking = asyncio.create_task(self.host.confirm("Sure?"))

@@ -15,7 +15,7 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from hubd.activation import Activation
+from hubd.activation import Activation, Actor
 from hubd.daemon.run import LOOPBACK, _listen
 from hubd.mcp.access import McpOptions
 from hubd.mcp.on_demand import LazyMcp
@@ -64,6 +64,14 @@ async def serving(
         await stack.enter_async_context(serve_mcp_http(lazy, Gate(TOKEN), listener))
         await stack.enter_async_context(serve_mcp_stdio(lazy, directory / "hub.mcp"))
         yield Served(hub, lazy, f"http://{LOOPBACK}:{listener.getsockname()[1]}/mcp")
+
+
+@asynccontextmanager
+async def registered(served: Served, *tokens: str) -> AsyncIterator[None]:
+    """Register session tokens at a hub in this process, each for another session."""
+    for token in tokens:
+        served.hub.actors.register_token(token, Actor("session", f"of {token}"))
+    yield
 
 
 @asynccontextmanager

@@ -6,6 +6,8 @@ This module does not import the SDK, because both transports need it before the 
 import asyncio
 from typing import Final, Protocol
 
+from hubd.plexus.actors import Actors, Origin
+
 # Key of an HTTP request's connection in the state of its ASGI scope.
 CONNECTION: Final = "hubd.connection"
 
@@ -23,6 +25,17 @@ class Flushable(Protocol):
 
     async def flushed(self) -> bool:
         """Wait until the kernel has all written bytes; return False if they can't be sent."""
+
+
+class HttpPeer(Protocol):
+    """A connection of a client over HTTP."""
+
+    @property
+    def id(self) -> str:
+        """A random id."""
+
+    async def origin(self, actors: Actors) -> Origin:
+        """Return the process that made the connection."""
 
 
 class Delivery:

@@ -14,14 +14,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
-from hubd.errors import InvalidParams, Unavailable
-from hubd.mcp.access import ACCESS, SESSION_HEADER, Access, check_profile, read_profile
+from hubd.errors import InvalidParams, Unauthenticated, Unavailable
+from hubd.mcp.access import ACCESS, Access, check_profile, read_profile
 from hubd.mcp.on_demand import LazyMcp
-from hubd.mcp.transports.delivery import CONNECTION, Delivery, Flushable
+from hubd.mcp.transports.delivery import CONNECTION, Delivery, Flushable, HttpPeer
+from hubd.plexus.actors import process_id
 from hubd.plexus.large import parse, pause
-from hubd.rpc.gate import Gate, Refusal
+from hubd.rpc.gate import Gate, Refusal, session_token
 from hubd.wire import jsonrpc
-from hubd.wire.caller import Client, Context
+from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.limits import LARGE_BYTES, MCP_COUNTS, MESSAGE_SECONDS
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ class _App:
             await _refuse_message(problem, send)
         else:
             try:
-                access = self._access(headers, scope["query_string"])
+                client = await self._client(scope["state"][CONNECTION], headers)
+                access = self._access(headers, scope["query_string"], client)
                 access = scope[ACCESS] = replace(access, large=len(body) > LARGE_BYTES)
                 if access.large:
                     await pause()
@@ -131,6 +133,9 @@ class _App:
                 return
             except Unavailable as error:
                 await _refuse(Refusal(503, error.message), send)
+                return
+            except Unauthenticated as error:
+                await _refuse(Refusal(401, f"{error.message}. {error.suggestion}"), send)
                 return
             if "tools/call" in headers.get_all("Mcp-Method"):
                 await server.load_tools()
@@ -178,9 +183,22 @@ class _App:
         except TimeoutError:
             return Refusal(408, f"the request was not complete within {BODY_SECONDS:g} s")
 
-    def _access(self, headers: "_Headers", query: bytes) -> Access:
-        tokens = headers.get_all(SESSION_HEADER)
-        client = Client("mcp-http", session_token=tokens[0] if len(tokens) == 1 else None)
+    async def _client(self, connection: HttpPeer, headers: "_Headers") -> Client:
+        """Return the client behind a request.
+
+        Raises:
+            Unauthenticated: Its session token is not registered.
+        """
+        actors, token = self._lazy.clients.hub.actors, session_token(headers)
+        # Once for each connection, which belongs to one process.
+        origin = await connection.origin(actors)
+        sessions = headers.get_all("Mcp-Session-Id")
+        unidentified = f"http:{sessions[0] if sessions else connection.id}"
+        outside = Actor("client", process_id(origin.process) or unidentified)
+        actor = actors.admit(origin, outside, token, origin.process)
+        return Client("mcp-http", session_token=token, actor=actor)
+
+    def _access(self, headers: "_Headers", query: bytes, client: Client) -> Access:
         # An empty list is a list: it offers nothing, not everything.
         wanted = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("tools")
         profile = read_profile(",".join(wanted)) if wanted is not None else None

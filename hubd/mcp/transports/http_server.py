@@ -10,11 +10,13 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
+from uuid import uuid4
 
 from uvicorn import Config
 
 from hubd.mcp.sdk_private import HttpConnection, HttpState, http_config
 from hubd.mcp.transports.delivery import CONNECTION
+from hubd.plexus.actors import Actors, Origin
 from hubd.rpc.acceptor import Acceptor
 
 # The largest head of a request, and the seconds that a client has to send it.
@@ -123,6 +125,9 @@ class _Connection(HttpConnection):
     def __init__(self, config: Config, state: _State) -> None:
         # A request finds its connection in the state of its scope.
         super().__init__(config, state, {CONNECTION: self})
+        self.id = uuid4().hex
+        # Finds the process that made the connection; created for the first admitted request.
+        self._finding: asyncio.Task[Origin] | None = None
         # Set if the connection ends before all written bytes are sent.
         self._failed = False
         self._lost = asyncio.Event()
@@ -155,6 +160,14 @@ class _Connection(HttpConnection):
         self.server_state.set_date()
         super().data_received(data)
         self._update_idle()
+
+    async def origin(self, actors: Actors) -> Origin:
+        """Return the process that made the connection. It is looked up once."""
+        if self._finding is None:
+            finding = actors.of_tcp(self.transport.get_extra_info("socket"))
+            self._finding = asyncio.create_task(finding)
+        # A request that is cancelled does not end the search for the next one.
+        return await asyncio.shield(self._finding)
 
     def response_completed(self) -> None:
         self._update_idle()

@@ -15,9 +15,10 @@ from typing import Any, Final
 from hubd.errors import HubError, Internal, InvalidParams, Overloaded
 from hubd.mcp.access import Access, Activity, check_profile, read_profile
 from hubd.mcp.on_demand import LazyMcp
+from hubd.plexus.actors import Origin, process_id
 from hubd.rpc.unix import UnixListener
 from hubd.wire import jsonrpc
-from hubd.wire.caller import Client, read_context
+from hubd.wire.caller import Actor, Client, read_context
 from hubd.wire.mcp_bridge import REFUSED
 
 log = logging.getLogger("hubd.transport")
@@ -90,6 +91,8 @@ async def _serve_bridge(
     crowded: bool,
 ) -> None:
     """Serve one client, or send it the reason for a refusal."""
+    # At once, because the process may end soon.
+    origin = await lazy.clients.hub.actors.of_unix(writer.get_extra_info("socket"))
     hello = await _read_object(reader, HELLO_SECONDS)
     if hello is None:
         log.warning("rejected a connection to the MCP socket that is not `hubd mcp`")
@@ -98,7 +101,7 @@ async def _serve_bridge(
     try:
         if crowded:
             raise Overloaded(f"all {MAX_BRIDGES} MCP clients over stdio have a running request")
-        await _serve(lazy, _access(lazy, hello), reader, writer, activity)
+        await _serve(lazy, _access(lazy, hello, origin), reader, writer, activity)
     except jsonrpc.Incomplete as error:
         log.warning("closed an MCP bridge: %s", error.message)
         reason = {"code": InvalidParams.code, "message": error.message, "suggestion": ""}
@@ -137,12 +140,17 @@ async def _serve(
     await serve_lines(server.server, access, incoming, writer, activity)
 
 
-def _access(lazy: LazyMcp, hello: dict[str, Any]) -> Access:
-    token, tools = hello.get("session_token"), hello.get("tools")
+def _access(lazy: LazyMcp, hello: dict[str, Any], origin: Origin) -> Access:
+    given, tools = hello.get("session_token"), hello.get("tools")
+    token = given if isinstance(given, str) else None
+    # The parent of the bridge is the MCP client.
+    program = origin.parent or origin.process
+    outside = Actor("client", process_id(program))
+    actor = lazy.clients.hub.actors.admit(origin, outside, token, program)
     wanted = read_profile(tools) if isinstance(tools, str) else None
     check_profile(wanted or (), lazy.options, lazy.clients.hub)
     return Access(
-        Client("mcp-stdio", session_token=token if isinstance(token, str) else None),
+        Client("mcp-stdio", session_token=token, actor=actor),
         read_context(hello.get("context")),
         lazy.options.narrowed(wanted),
     )

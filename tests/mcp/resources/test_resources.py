@@ -25,7 +25,17 @@ from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.solar import Solar
 from hubd.wire.handle import WireHandle
 from tests.mcp.notified_clients import client_of, server_of
-from tests.mcp.support import ERAS, LEGACY, MODERN, TOKEN, Era, Served, over_http, serving
+from tests.mcp.support import (
+    ERAS,
+    LEGACY,
+    MODERN,
+    TOKEN,
+    Era,
+    Served,
+    over_http,
+    registered,
+    serving,
+)
 from tests.support import PATIENCE_SECONDS, call_events
 
 
@@ -604,6 +614,7 @@ async def test_a_method_that_is_read_knows_its_client_and_gives_its_advice(
     }
     async with (
         serving(tmp_path, Doorman()) as served,
+        registered(served, "a-session"),
         over_http(served.url, TOKEN, era, **known) as client,
     ):
         assert (await read(client, "plexus://doorman/x"))["text"] == "agent a-session"

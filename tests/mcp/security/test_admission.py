@@ -369,7 +369,7 @@ def test_the_token_is_in_its_private_file_and_nowhere_else(daemon: Daemon, mcp: 
     assert len(token) >= 40
     assert mcp.post(request("tools/list"), modern("tools/list")).status == 200
     assert exchange(mcp.port, head("GET", f"/mcp?token={token}", mcp.own[:1])).status == 401
-    assert mcp.post(note(token[:8]), [*NOTE, ("X-Plexus-Session", token)]).status == 200
+    assert mcp.post(note(token[:8]), [*NOTE, ("X-Plexus-Session", token)]).status == 401
     assert stat.S_IMODE(Path(daemon.paths.token).stat().st_mode) == 0o600
     assert stat.S_IMODE(daemon.home.stat().st_mode) == 0o700
     for process in PROC.glob("[0-9]*/cmdline"):

@@ -26,9 +26,10 @@ from tests.mcp.support import (
     Transport,
     connected,
     over_stdio,
+    registered,
     serving,
 )
-from tests.support import PATIENCE_SECONDS, McpDaemon
+from tests.support import PATIENCE_SECONDS, McpDaemon, events_of
 
 
 @every_way
@@ -244,6 +245,7 @@ async def test_a_method_knows_its_client_and_session_without_a_parameter(
     secret = "the-session-of-this-agent"
     async with (
         serving(tmp_path, Desk()) as served,
+        registered(served, secret),
         attached(
             served,
             tmp_path,
@@ -268,21 +270,20 @@ async def test_a_method_knows_its_client_and_session_without_a_parameter(
     assert secret not in " ".join(record.getMessage() for record in told)
 
 
-async def test_two_session_headers_in_one_request_are_ignored(tmp_path: Path) -> None:
+async def test_two_session_headers_in_one_request_are_refused(tmp_path: Path) -> None:
     headers = [("X-Plexus-Session", "one"), ("X-Plexus-Session", "another")]
-    async with serving(tmp_path, Desk()) as served:
+    async with serving(tmp_path, Desk()) as served, registered(served, "one", "another"):
         raw_client = raw.RawClient(int(served.url.rpartition(":")[2].partition("/")[0]), TOKEN)
-        for sent, session in ((headers[:1], "one"), (headers, None)):
+        for sent, status in ((headers[:1], 200), (headers, 401), ([("X-Plexus-Session", "")], 401)):
             call = raw.request("tools/call", {"name": "desk.who", "arguments": {}})
             sent = [*raw.modern("tools/call", "desk.who"), *sent]
-            answer = await asyncio.to_thread(raw_client.post, call, sent)
-            [known] = answer.message["result"]["structuredContent"]["events"]
-            assert known["client"][3] == session
+            assert (await asyncio.to_thread(raw_client.post, call, sent)).status == status
 
 
 async def test_the_bridge_passes_the_session_token_which_is_not_logged(home: Path) -> None:
     with McpDaemon(home, "--plugin", "tests.mcp.desk:Desk") as daemon:
         secret = "the-session-of-this-agent"
+        events_of(home, "desk.register", token=secret)
         for era in ERAS:
             async with over_stdio(home, era, env={"HUBD_SESSION_TOKEN": secret}) as client:
                 [event] = events_in(await client.call_tool("desk.who", {}))

@@ -32,6 +32,7 @@ from tests.mcp.support import (
     Transport,
     connected,
     over_http,
+    registered,
     serving,
 )
 from tests.support import PATIENCE_SECONDS, McpDaemon
@@ -173,6 +174,7 @@ async def test_another_session_cannot_answer_a_question(tmp_path: Path, asker: P
 
     async with (
         serving(tmp_path, Desk()) as served,
+        registered(served, "one", "another"),
         speaking_for("one") as first,
         speaking_for("another") as second,
     ):

@@ -29,7 +29,15 @@ from tests.mcp.bridge_support import (
 )
 from tests.mcp.notified_clients import until
 from tests.mcp.support import serving
-from tests.support import HUBD, PATIENCE_SECONDS, Daemon, McpDaemon, environment, hubd
+from tests.support import (
+    HUBD,
+    PATIENCE_SECONDS,
+    Daemon,
+    McpDaemon,
+    environment,
+    events_of,
+    hubd,
+)
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -376,6 +384,10 @@ async def test_options_of_a_client_do_not_affect_the_daemon_that_it_starts(
 ) -> None:
     mine = environment(HUBD_MCP_TOOLS="echo", HUBD_SESSION_TOKEN="for-one-session")
     async with bridge(new_home, env=mine) as client:
+        # The token is of no use, but the daemon is started.
+        assert "not registered" in str(await client.ask(request(1, "tools/list")))
+    mine = environment(HUBD_MCP_TOOLS="echo")
+    async with bridge(new_home, env=mine) as client:
         await client.greet()
         assert await offered(client) == {"echo"}
     [pid] = daemons_of(new_home)
@@ -391,6 +403,7 @@ async def test_a_method_learns_where_the_client_stands_and_the_log_does_not(
     cwd = tmp_path / "a place nobody logs"
     cwd.mkdir()
     mine = environment(GREETING="a-secret-greeting", HUBD_SESSION_TOKEN="a-secret-token")
+    events_of(daemon.home, "porter.register", token="a-secret-token")
     async with bridge(daemon.home, env=mine, cwd=cwd) as client:
         await client.greet()
         caller = event_of(await client.ask(tool_call(1, "porter.describe")))
