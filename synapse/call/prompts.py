@@ -64,8 +64,8 @@ def ask(
         erase_line()
         _print(f"No answer is needed any more: {one_line(str(reason))}")
         return None
-    except BaseException:
-        # Ctrl-C, or the daemon has ended: the message has a line of its own.
+    except CommandError:
+        # The daemon has ended: the message has a line of its own.
         _print("")
         raise
 

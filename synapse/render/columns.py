@@ -26,8 +26,8 @@ class Columns:
         for schema in (returns, *returns.get("$defs", {}).values()):
             for name, field in schema.get("properties", {}).items():
                 declared = field.get(COLUMNS_KEYWORD) if isinstance(field, dict) else None
-                if isinstance(declared, dict):
-                    self._columns[name] = {str(key): str(text) for key, text in declared.items()}
+                if isinstance(declared, list) and all(map(_is_column, declared)):
+                    self._columns[name] = dict(declared)
 
     def rows(self, event: dict[str, Any]) -> list[dict[str, str]] | None:
         """Return the rows of an event in its declared columns; None if it declares none."""
@@ -42,6 +42,12 @@ class Columns:
         return None
 
 
+def without_empty(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the rows without the columns in which no row has a value."""
+    used = {heading for row in rows for heading, text in row.items() if text}
+    return [{heading: text for heading, text in row.items() if heading in used} for row in rows]
+
+
 def relative(seconds: float) -> str:
     """Return the time since a moment, such as `3m ago`; for one in the future, `in 3m`."""
     size = abs(seconds)
@@ -50,6 +56,11 @@ def relative(seconds: float) -> str:
             text = f"{int(size // length)}{unit}"
             return f"{text} ago" if seconds > 0 else f"in {text}"
     return "now"
+
+
+def _is_column(column: Any) -> bool:
+    is_pair = isinstance(column, list) and len(column) == 2
+    return is_pair and all(isinstance(part, str) for part in column)
 
 
 def _cell(template: str, row: dict[str, Any]) -> str:

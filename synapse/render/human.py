@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from hubd.wire.terminal import clean, one_line
-from synapse.render.columns import Columns
+from synapse.render.columns import Columns, without_empty
 from synapse.render.lines import EventLines, fields_line
 from synapse.render.plain import ProgressLines, text_of
 from synapse.render.tables import rows_of, table, view
@@ -158,6 +158,8 @@ class Rows(Human):
                 declared.add(name)
             groups.setdefault(name, []).extend(rows_of(event) if rows is None else rows)
         for name, rows in groups.items():
+            if name in declared:
+                rows = without_empty(rows)
             if len(groups) > 1:
                 self.show(Text(clean(name), style="bold"))
             if not rows:

@@ -12,6 +12,7 @@ from hubd.plugins.claudecode.approvals.store import ApprovalRow, Resolution
 from hubd.plugins.claudecode.approvals.summary import decider
 from hubd.plugins.claudecode.approvals.who import actor_text, may_answer
 from hubd.plugins.loopback import rule_store
+from hubd.plugins.loopback.question import ASK_USER
 from hubd.plugins.loopback.rules.decide import decide
 from hubd.plugins.loopback.rules.remember import Remember, remembered
 from hubd.plugins.loopback.rules.rule import Effect, ToolCall
@@ -132,9 +133,10 @@ def outcome(row: ApprovalRow) -> str:
         return f"{row.status}: {row.message}"
     if row.status == "timed_out":
         return "denied at its deadline"
-    verb = "allowed" if row.status == "approved" else "denied"
+    is_answer = row.tool_name == ASK_USER
+    verb = ("answered" if is_answer else "allowed") if row.status == "approved" else "denied"
     words = f"{verb} by {decider(row.decided_by or '')}"
-    if row.updated_input:
+    if row.updated_input and not is_answer:
         words += " with another input"
     return words if row.message in (None, DENIED) else f"{words}: {row.message}"
 

@@ -4,8 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from hubd.activation import Event
-from hubd.wire.summary import COLUMNS_KEYWORD
+from hubd.activation import Event, columns
 
 
 class Allowed(Event):
@@ -36,15 +35,13 @@ class Approvals(Event, tag="ok"):
     """Pending approvals: the questions whether a tool may run."""
 
     approvals: list[dict[str, Any]] = Field(
-        json_schema_extra={
-            COLUMNS_KEYWORD: {
-                "id": "{id:.8}",
-                "tool": "{tool_name}",
-                "wants": "{summary}",
-                "session": "{session_name}",
-                "asked": "{created_at}",
-            }
-        }
+        json_schema_extra=columns(
+            id="{id:.8}",
+            tool="{tool_name}",
+            wants="{summary}",
+            session="{session_name}",
+            asked="{created_at}",
+        )
     )
 
 
@@ -52,17 +49,15 @@ class PastApprovals(Event, tag="ok"):
     """A page of approvals with their answers, the newest first."""
 
     approvals: list[dict[str, Any]] = Field(
-        json_schema_extra={
-            COLUMNS_KEYWORD: {
-                "id": "{id:.8}",
-                "status": "{status}",
-                "tool": "{tool_name}",
-                "wanted": "{summary}",
-                "by": "{by}",
-                "session": "{session_name}",
-                "asked": "{created_at}",
-            }
-        }
+        json_schema_extra=columns(
+            id="{id:.8}",
+            status="{status}",
+            tool="{tool_name}",
+            wanted="{summary}",
+            by="{by}",
+            session="{session_name}",
+            asked="{created_at}",
+        )
     )
 
 

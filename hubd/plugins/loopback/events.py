@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from hubd.activation import Event
-from hubd.wire.summary import COLUMNS_KEYWORD
+from hubd.activation import Event, columns
 
 Effect = Literal["allow", "deny", "ask"]
 
@@ -31,18 +30,16 @@ class RuleList(Event):
     """A page of rules, the newest first."""
 
     rules: list[RuleInfo] = Field(
-        json_schema_extra={
-            COLUMNS_KEYWORD: {
-                "id": "{id:.8}",
-                "effect": "{effect}",
-                "tool": "{tool}",
-                "pattern": "{pattern}",
-                "scope": "{scope}",
-                "uses": "{uses_left}",
-                "expires": "{expires_at}",
-                "added": "{created_at}",
-            }
-        }
+        json_schema_extra=columns(
+            id="{id:.8}",
+            effect="{effect}",
+            tool="{tool}",
+            pattern="{pattern}",
+            scope="{scope}",
+            uses="{uses_left}",
+            expires="{expires_at}",
+            added="{created_at}",
+        )
     )
 
 

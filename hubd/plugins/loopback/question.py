@@ -136,6 +136,8 @@ def _user_question(entry: Mapping[str, Any]) -> UserQuestion:
 def _about(choice: Mapping[str, Any]) -> str:
     """Return the description of a choice, and its preview on the lines after it."""
     description, preview = choice.get("description"), choice.get("preview")
+    if description == choice.get("label"):
+        description = None
     lines = preview.splitlines() if isinstance(preview, str) else []
     more = len(lines) - MAX_PREVIEW_LINES
     shown = [*lines[:MAX_PREVIEW_LINES], *([f"… {more} more lines"] if more > 0 else [])]

@@ -98,12 +98,12 @@ def _lines(tool_input: Mapping[str, Any], directory: str) -> Iterator[str]:
         yield from _written(Path(directory, path), content)
     elif isinstance(source, str):
         shown.add("new_source")
-        yield from (f"+{line}" for line in source.splitlines())
+        yield from (f"+{line}" for line in _split(source))
     elif not shown:
         for name in PRINCIPAL:
             if isinstance(text := tool_input.get(name), str):
                 shown.add(name)
-                yield from text.splitlines()
+                yield from _split(text)
                 break
     for name, value in tool_input.items():
         if name not in shown and name not in _UNSHOWN:
@@ -121,14 +121,14 @@ def _written(file: Path, content: str) -> Iterator[str]:
     try:
         if not file.exists():
             yield "(a new file)"
-            yield from (f"+{line}" for line in content.splitlines())
+            yield from (f"+{line}" for line in _split(content))
             return
         if not file.is_file() or file.stat().st_size > MAX_COMPARED_CHARACTERS:
             raise OSError("it is too large")
         present = file.read_text()
     except (OSError, ValueError) as error:
         yield f"(it exists; its present content can't be shown: {error})"
-        yield from (f"+{line}" for line in content.splitlines())
+        yield from (f"+{line}" for line in _split(content))
         return
     if present == content:
         yield "(no change)"
@@ -137,7 +137,7 @@ def _written(file: Path, content: str) -> Iterator[str]:
 
 
 def _diff(old: str, new: str) -> Iterator[str]:
-    before, after = old.splitlines(), new.splitlines()
+    before, after = _split(old), _split(new)
     too_many = max(len(before), len(after)) > MAX_COMPARED_LINES
     if too_many or max(len(old), len(new)) > MAX_COMPARED_CHARACTERS:
         yield f"({len(before):,} lines become {len(after):,} lines)"
@@ -145,6 +145,11 @@ def _diff(old: str, new: str) -> Iterator[str]:
         return
     # The first two lines of a diff name files.
     yield from list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
+
+
+def _split(text: str) -> list[str]:
+    """Return the lines of a text. Only `\\n` ends a line: other controls are shown."""
+    return text.removesuffix("\n").split("\n")
 
 
 def _shortened(lines: list[str]) -> list[str]:

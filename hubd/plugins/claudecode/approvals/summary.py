@@ -25,7 +25,7 @@ def summary(tool_input: Mapping[str, Any]) -> str:
         text = str(first.get("question")) if isinstance(first, dict) else None
     if text is None:
         text = json.dumps(tool_input, ensure_ascii=False)[: 4 * MAX_SUMMARY] if tool_input else ""
-    lines = text[: 4 * MAX_SUMMARY].strip().splitlines()
+    lines = text[: 4 * MAX_SUMMARY].strip().split("\n")
     return shorten(reveal(" ↵ ".join(line.strip() for line in lines)), MAX_SUMMARY)
 
 
