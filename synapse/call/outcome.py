@@ -67,6 +67,9 @@ class Outcome:
                 self._chat.note(content)
             self._renderer.event(content)
             self.printed = True
+            if self._answers is not None:
+                # The method continues without the answer.
+                self._answers.unanswered = None
         elif kind == "progress":
             self._renderer.progress(str(item.get("message", "")), _number(item.get("percentage")))
         elif kind == "guidance":

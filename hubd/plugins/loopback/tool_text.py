@@ -148,7 +148,7 @@ def _diff(old: str, new: str) -> Iterator[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Return the lines of a text. Only `\\n` ends a line: other controls are shown."""
+    """Return the lines of a text. Only a line feed ends a line: other controls are shown."""
     return text.removesuffix("\n").split("\n")
 
 
