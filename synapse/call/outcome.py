@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from hubd.wire.envelope import request
-from hubd.wire.item import EXIT_CODES
+from hubd.wire.item import DECLINED, EXIT_CODES
 from hubd.wire.terminal import one_line
 from synapse.errors import MAX_NAMES, CommandError
 from synapse.render.waiting import Waiting
@@ -67,9 +67,6 @@ class Outcome:
                 self._chat.note(content)
             self._renderer.event(content)
             self.printed = True
-            if self._answers is not None:
-                # The method continues without the answer.
-                self._answers.unanswered = None
         elif kind == "progress":
             self._renderer.progress(str(item.get("message", "")), _number(item.get("percentage")))
         elif kind == "guidance":
@@ -98,7 +95,7 @@ class Outcome:
                 raise
         self._warn()
         unanswered = self._answers.unanswered if self._answers else None
-        if unanswered is not None and self.code == "cancelled":
+        if unanswered is not None and self.error is not None and self.error.message == DECLINED:
             raise unanswered
         if self.error is not None:
             raise self.error
