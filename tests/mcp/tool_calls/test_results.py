@@ -171,7 +171,6 @@ SCRIPT: list[tuple[str, Known]] = [
     ("claudecode.consumers_ack", {"name": "t", "consumer": "c", "seq": 1}),
     ("claudecode.consumers_reset", {"name": "t", "consumer": "c"}),
     ("claudecode.fork", {"name": "s", "new_name": "u"}),
-    ("loopback.rules_add", {"effect": "allow", "tool": "Bash", "pattern": "git *"}),
     ("loopback.rules_test", {"tool": "Bash", "value": "git log"}),
     ("claudecode.retention", {"dry_run": True, "days": 1}),
     ("cone.create", {"name": "c", "system_prompt": "Be brief."}),
@@ -185,7 +184,6 @@ ENDING: list[tuple[str, Known]] = [
     ("claudecode.consumers_delete", {"name": "t", "consumer": "c"}),
     ("claudecode.delete", {"name": "u"}),
     ("cone.delete", {"identifier": "d"}),
-    ("loopback.rules_remove", {"rule_id": "$rule_id"}),
     ("mustache.delete_template", {"name": "s"}),
     ("arbor.tree_release", {"tree_id": "$tree_id", "owner_id": "somebody"}),
     ("arbor.node_delete", {"tree_id": "$tree_id", "node_id": "$node_id"}),
@@ -261,8 +259,6 @@ async def test_every_result_fits_the_output_schema_of_its_tool(daemon: Daemon, e
             events = await visitor.call(name, arguments)
             if name == "arbor.tree_create":
                 known["tree_id"] = events[0]["tree_id"]
-            elif name == "loopback.rules_add":
-                known["rule_id"] = events[0]["id"]
             elif name == "arbor.node_create_text":
                 known["node_id"] = known["start"] = known["end"] = known["other"] = events[0][
                     "node_id"
