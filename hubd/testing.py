@@ -38,6 +38,7 @@ from hubd.plexus.json_values import to_json_values
 from hubd.plexus.lifecycle import plugins
 from hubd.plexus.root import build_hub
 from hubd.storage.database import Database
+from hubd.wire.caller import PERSON, Actor
 from hubd.wire.item import Data, Done, Item, Request
 from hubd.wire.paths import HUB_NAME
 
@@ -63,12 +64,20 @@ NO_ANSWER: Final = Special.NO_ANSWER
 class InProcessHub:
     """A running hub and the caller that a test plays."""
 
-    def __init__(self, hub: Hub, host: PlexusHost, script: "_Script", caller: Context) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        host: PlexusHost,
+        script: "_Script",
+        caller: Context,
+        actor: Actor = PERSON,
+    ) -> None:
         # The tree of plugins, for tests that look inside.
         self.hub = hub
         self._host = host
         self._script = script
         self._caller = caller
+        self._actor = actor
 
     @property
     def database(self) -> Database:
@@ -77,16 +86,20 @@ class InProcessHub:
         return self.hub.database
 
     def calling(
-        self, cwd: str | PathLike[str] | None = None, env: Mapping[str, str] | None = None
+        self,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        actor: Actor = PERSON,
     ) -> "InProcessHub":
         """Return the same hub, called from a working directory and with an environment.
 
         Args:
             cwd: The caller's working directory.
             env: The caller's environment variables, all of them.
+            actor: The person or agent that calls; a person by default.
         """
         caller = Context(None if cwd is None else fspath(cwd), dict(env or {}))
-        return InProcessHub(self.hub, self._host, self._script, caller)
+        return InProcessHub(self.hub, self._host, self._script, caller, actor)
 
     async def items(self, method: str, /, **params: Any) -> AsyncGenerator[dict[str, Any], None]:
         """Call a method and yield every item of its stream as a client sees it.
@@ -98,7 +111,8 @@ class InProcessHub:
             method: The path of the method, such as `notes.add`.
             params: The parameters of the method.
         """
-        caller = _Caller(self._caller, self._host, self._script, method)
+        client = Client("test", actor=self._actor)
+        caller = _Caller(self._caller, client, self._host, self._script, method)
         # A client's params arrive as JSON.
         call = Call(self.hub, method, to_json_values(params), caller)
         task = asyncio.create_task(call.run(), name=method)
@@ -214,9 +228,11 @@ class _Caller:
     # A test can always answer.
     unanswerable: str | None = None
 
-    def __init__(self, context: Context, host: PlexusHost, script: _Script, method: str) -> None:
+    def __init__(
+        self, context: Context, client: Client, host: PlexusHost, script: _Script, method: str
+    ) -> None:
         self.context = context
-        self.client = Client("test")
+        self.client = client
         self._host = host
         self._script = script
         self._method = method

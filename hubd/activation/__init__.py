@@ -24,6 +24,7 @@ from hubd.errors import (
 from hubd.storage.database import Tx
 from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.handle import WireHandle
+from hubd.wire.summary import columns
 
 __all__ = [
     "API_VERSION",
@@ -58,6 +59,7 @@ __all__ = [
     "Tx",
     "Unavailable",
     "WireHandle",
+    "columns",
     "method",
     "resolver",
 ]

@@ -38,7 +38,10 @@ class Option:
 
     value: str
     label: str
+    # May have several lines.
     description: str | None = None
+    # A letter that chooses this option at a terminal.
+    key: str | None = None
 
 
 class Resolved:

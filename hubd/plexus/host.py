@@ -34,7 +34,7 @@ from hubd.plexus.resolve import resolve, resolve_each
 from hubd.storage.must_await import must_await
 from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.handle import WireHandle
-from hubd.wire.item import ANSWERS, Guidance, Progress
+from hubd.wire.item import ANSWERS, DECLINED, Guidance, Progress
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -297,7 +297,12 @@ class PlexusHost:
     ) -> list[str]:
         """As `Host.select`."""
         choices = [
-            _drop_none(value=option.value, label=option.label, description=option.description)
+            _drop_none(
+                value=option.value,
+                label=option.label,
+                description=option.description,
+                key=option.key,
+            )
             for option in options
         ]
         request = _request("select", message=message, options=choices, multiSelect=multi or None)
@@ -322,7 +327,7 @@ class PlexusHost:
             raise Internal(f"{call.method} asks its caller; mark it @method(bidirectional=True)")
         answer = await self.questions.ask(call, request, timeout_seconds)
         if answer["type"] == "cancelled":
-            raise Cancelled("the caller declined to answer")
+            raise Cancelled(DECLINED)
         if answer["type"] == "timeout":
             if default is not None:
                 return default

@@ -18,7 +18,7 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
 from hubd.errors import HubError
-from hubd.plexus.actors import INVALID_TOKEN, Actors
+from hubd.plexus.actors import INVALID_TOKEN, Actors, Origin
 from hubd.rpc.acceptor import Acceptor
 from hubd.rpc.client_protocol import ClientProtocol
 from hubd.rpc.clients import Clients
@@ -49,9 +49,11 @@ async def serve_websocket(
         acceptor.close()
 
 
-async def _find_actor(actors: Actors, connection: socket.socket, token: str | None) -> Actor:
+async def _find_actor(
+    actors: Actors, connection: socket.socket, token: str | None
+) -> tuple[Origin, Actor]:
     origin = await actors.of_tcp(connection)
-    return actors.admit(origin, PERSON, token, origin.process)
+    return origin, actors.admit(origin, PERSON, token, origin.process)
 
 
 class _WebSocket(ClientProtocol):

@@ -38,6 +38,9 @@ EXIT_CODES: Final[dict[str, int]] = {
 # longer delay fires at once.
 NO_TIMEOUT_MS: Final = 2**31 - 1
 
+# The message of the error `cancelled` if a method needs an answer that its caller declined to give.
+DECLINED: Final = "the caller declined to answer"
+
 # For each kind of question, the type of its answer and the field with the value.
 ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "confirm": ("confirmed", "value"),

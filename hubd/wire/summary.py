@@ -15,10 +15,22 @@ from hubd.wire.text import shorten
 
 # The JSON Schema keyword with the template of an event.
 SUMMARY_KEYWORD: Final = "x-summary"
+# The JSON Schema keyword of a list: the columns of its rows at a terminal, each a heading and a
+# template.
+COLUMNS_KEYWORD: Final = "x-columns"
 # The longest summary, in characters.
 SUMMARY_LENGTH: Final = 200
 # Fields that hold the text of an event without a template, in order of preference.
 TEXT_FIELDS: Final = ("message", "text", "line", "content", "output", "prompt", "summary", "render")
+
+
+def columns(**templates: str) -> dict[str, Any]:
+    """Return the schema of a list whose rows are shown in columns, by their headings.
+
+    Use it as `Field(json_schema_extra=columns(name="{name}", changed="{changed_at}"))`. A time in
+    seconds whose name ends with `_at` is shown as `3m ago`.
+    """
+    return {COLUMNS_KEYWORD: [[heading, text] for heading, text in templates.items()]}
 
 
 class BadTemplate(Exception):

@@ -55,6 +55,16 @@ def clean(text: str) -> str:
     return text if text.isascii() else _INVISIBLE.sub(_name, text)
 
 
+def reveal(text: str) -> str:
+    """Return the text with control and invisible characters as `‹U+001B›`; nothing is removed.
+
+    For text that a person judges, such as a command that is about to run.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _INVISIBLE.sub(_name, _CONTROLS.sub(_name, text))
+
+
 def one_line(text: str) -> str:
     """Return the same as `clean`, on one line."""
     return " ".join(line.strip() for line in clean(text).splitlines() if line.strip())

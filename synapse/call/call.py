@@ -66,11 +66,12 @@ def call(
     deadline = _deadline(invocation)
     is_chat = hints.get("render") == "chat"
     waiting = Waiting(wanted=is_chat)
+    chat = ChatEnd() if is_chat else None
     outcome = Outcome(
         renderer,
         root=cache.root,
         answers=Answers(invocation, deadline),
-        chat=ChatEnd() if is_chat else None,
+        chat=chat,
         waiting=waiting,
     )
     commands = background(cache, invocation, schema, params)
@@ -89,7 +90,8 @@ def call(
             sys.stderr.write("\n")
         renderer.pause()
         if commands is not None:
-            _show_commands(interruption, commands)
+            is_waiting = chat is not None and chat.is_waiting
+            _show_commands(interruption, commands, is_waiting=is_waiting)
         raise
     if stale and outcome.needs_newer_schema:
         raise Retry
@@ -132,10 +134,10 @@ def _is_stale(item: dict[str, Any], cached_hash: str) -> bool:
     return bool(current) and current != cached_hash
 
 
-def _show_commands(interruption: BaseException, commands: Background) -> None:
+def _show_commands(interruption: BaseException, commands: Background, *, is_waiting: bool) -> None:
     """Show the commands for a chat that continues after the call was interrupted."""
     if isinstance(interruption, KeyboardInterrupt):
-        sys.stderr.write(f"{commands.sentence}\n")
+        sys.stderr.write(f"{commands.sentence(is_waiting=is_waiting)}\n")
     elif isinstance(interruption, NoDaemon):
         interruption.hint = f"{interruption.hint}   Continue reading: {commands.watch}".strip()
 

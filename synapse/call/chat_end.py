@@ -51,6 +51,11 @@ class ChatEnd:
         elif kind == "error":
             self._failure = str(event.get("message") or "no reason given")
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a tool call waits for an approval."""
+        return bool(self._pending)
+
     def check(self) -> None:
         """Check that the chat ended well.
 
@@ -85,10 +90,17 @@ class Background:
         self.watch = watch
         self.end = end
 
-    @property
-    def sentence(self) -> str:
-        """The commands in a sentence for the user."""
-        return f"The chat continues in the background.  Watch: {self.watch}   End: {self.end}"
+    def sentence(self, *, is_waiting: bool) -> str:
+        """Return the commands in a sentence for the user.
+
+        Args:
+            is_waiting: Whether the chat waits for an approval.
+        """
+        if is_waiting:
+            state, verb = "The chat waits for an approval in the background.", "Answer"
+        else:
+            state, verb = "The chat continues in the background.", "Watch"
+        return f"{state}  {verb}: {self.watch}   End: {self.end}"
 
 
 def background(
@@ -100,7 +112,9 @@ def background(
     """
     hints = schema.get("annotations", {})
     path = invocation.namespace
-    if hints.get("render") != "chat" or hints.get("read_only"):
+    if hints.get("render") != "chat":
+        return None
+    if hints.get("read_only") and not schema["bidirectional"]:
         return None
     if not (cache.has_method(path, "follow") and cache.has_method(path, "cancel")):
         return None

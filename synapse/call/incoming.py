@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from synapse.hub.client import item_of
 
@@ -21,6 +21,10 @@ class Incoming:
     def __init__(self, connection: Connection, first: bytes | None = None) -> None:
         self._connection = connection
         self._ahead: deque[bytes] = deque(() if first is None else (first,))
+        # The reasons of withdrawn questions that were read ahead, by the questions' ids.
+        self._closed: dict[str, str] = {}
+        # Set when the end of the call was read ahead.
+        self._ended: str | None = None
 
     def receive(self, timeout: float) -> bytes:
         """Return the next message.
@@ -38,12 +42,16 @@ class Incoming:
         with suppress(TimeoutError):
             self._connection.set_timeout(READ_AHEAD_SECONDS)
             while True:
-                self._ahead.append(self._connection.receive())
-        for message in self._ahead:
-            item = item_of(message) or {}
-            kind = item.get("type")
-            if kind == "request_closed" and item.get("requestId") == request_id:
-                return str(item.get("reason") or "it needs no answer any more")
-            if kind in ("error", "done"):
-                return "the call has ended"
-        return None
+                message = self._connection.receive()
+                self._ahead.append(message)
+                self._note(item_of(message) or {})
+        return self._ended or self._closed.get(request_id)
+
+    def _note(self, item: dict[str, Any]) -> None:
+        """Note an item that withdraws a question."""
+        kind = item.get("type")
+        if kind == "request_closed":
+            reason = str(item.get("reason") or "the method continues without it")
+            self._closed[str(item.get("requestId"))] = reason
+        elif kind in ("error", "done"):
+            self._ended = "the call has ended"

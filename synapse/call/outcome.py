@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from hubd.wire.envelope import request
-from hubd.wire.item import EXIT_CODES
+from hubd.wire.item import DECLINED, EXIT_CODES
 from hubd.wire.terminal import one_line
 from synapse.errors import MAX_NAMES, CommandError
 from synapse.render.waiting import Waiting
@@ -95,7 +95,7 @@ class Outcome:
                 raise
         self._warn()
         unanswered = self._answers.unanswered if self._answers else None
-        if unanswered is not None and self.code == "cancelled":
+        if unanswered is not None and self.error is not None and self.error.message == DECLINED:
             raise unanswered
         if self.error is not None:
             raise self.error

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import select
+import shutil
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
-from hubd.wire.client import INTERRUPT_SECONDS
 from hubd.wire.terminal import clean, one_line
+from synapse.call.keyboard import Keyboard, Withdrawn, erase_line
 from synapse.errors import CommandError
 
 if TYPE_CHECKING:
@@ -18,49 +16,8 @@ if TYPE_CHECKING:
 
 YES = ("y", "yes", "true", "1")
 NO = ("n", "no", "false", "0")
-
-# Keys that the user typed before the next question.
-_typed = b""
-
-
-class Withdrawn(Exception):
-    """The hub has withdrawn the question."""
-
-
-class _Terminal:
-    """The user's keyboard, until a deadline or until the question is withdrawn."""
-
-    def __init__(self, deadline: float, withdrawal: Callable[[], str | None]) -> None:
-        self._deadline = deadline
-        self._withdrawal = withdrawal
-
-    def line(self, prompt: str) -> str:
-        """Return a line; the prompt goes to stderr, because stdout is data.
-
-        Raises:
-            EOFError: The user has closed the input.
-            TimeoutError: The deadline has passed.
-            Withdrawn: The hub has withdrawn the question.
-        """
-        global _typed
-        if reason := self._withdrawal():
-            raise Withdrawn(reason)
-        sys.stderr.write(prompt)
-        sys.stderr.flush()
-        while b"\n" not in _typed:
-            if reason := self._withdrawal():
-                raise Withdrawn(reason)
-            left = self._deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            if not select.select([0], [], [], min(left, INTERRUPT_SECONDS))[0]:
-                continue
-            more = os.read(0, 4096)
-            if not more:
-                raise EOFError
-            _typed += more
-        line, _, _typed = _typed.partition(b"\n")
-        return line.decode(errors="replace")
+# Typed at a question, it explains the options.
+EXPLAIN = "?"
 
 
 def read_answer(question: dict[str, Any], text: str) -> dict[str, Any]:
@@ -99,39 +56,44 @@ def ask(
         The answer; None if it did not come in time, or the question was withdrawn.
     """
     try:
-        return _ask(question, _Terminal(deadline, withdrawal))
+        return _ask(question, Keyboard(deadline, withdrawal))
     except TimeoutError:
         _print("")
         return None
     except Withdrawn as reason:
-        _print(f"\nThe question was withdrawn: {one_line(str(reason))}")
+        erase_line()
+        _print(f"No answer is needed any more: {one_line(str(reason))}")
         return None
-    except KeyboardInterrupt:
+    except CommandError:
+        # The daemon has ended: the message has a line of its own.
         _print("")
         raise
 
 
-def _ask(question: dict[str, Any], terminal: _Terminal) -> dict[str, Any]:
+def _ask(question: dict[str, Any], keyboard: Keyboard) -> dict[str, Any]:
     kind = question.get("type")
+    if kind in ("confirm", "select"):
+        # Keys that were meant for something else decide nothing.
+        keyboard.discard_typed()
     try:
         if kind == "confirm":
-            return {"type": "confirmed", "value": _confirm(question, terminal)}
+            return {"type": "confirmed", "value": _confirm(question, keyboard)}
         if kind == "prompt":
-            return {"type": "text", "value": _prompt(question, terminal)}
+            return {"type": "text", "value": _prompt(question, keyboard)}
         if kind == "select":
-            return {"type": "selected", "values": _select(question, terminal)}
+            return {"type": "selected", "values": _select(question, keyboard)}
         _print(clean(json.dumps(question.get("data"), ensure_ascii=False, indent=2)))
-        return read_answer(question, terminal.line("answer as JSON: "))
+        return read_answer(question, keyboard.line("answer as JSON: "))
     except EOFError:
         _print("")
         return {"type": "cancelled"}
 
 
-def _confirm(question: dict[str, Any], terminal: _Terminal) -> bool:
+def _confirm(question: dict[str, Any], keyboard: Keyboard) -> bool:
     default = question.get("default")
     choices = "[y/n]" if default is None else "[Y/n]" if default else "[y/N]"
     while True:
-        text = terminal.line(f"{_message(question)} {choices} ").strip().lower()
+        text = keyboard.line(f"{_message(question)} {choices} ").strip().lower()
         if not text and default is not None:
             return bool(default)
         if text in YES + NO:
@@ -139,49 +101,94 @@ def _confirm(question: dict[str, Any], terminal: _Terminal) -> bool:
         _print("Please answer yes or no.")
 
 
-def _prompt(question: dict[str, Any], terminal: _Terminal) -> str:
+def _prompt(question: dict[str, Any], keyboard: Keyboard) -> str:
     default, placeholder = question.get("default"), question.get("placeholder")
+    multiline = question.get("multiline")
+    if multiline and default:
+        return keyboard.edited(_message(question), str(default))
     extra = f" [{default}]" if default else f" ({placeholder})" if placeholder else ""
     message = f"{_message(question)}{clean(extra)}: "
-    if not question.get("multiline"):
-        return terminal.line(message) or str(default or "")
+    if not multiline:
+        return keyboard.line(message) or str(default or "")
     _print(f"{message}(end with a line that is a single '.')")
-    lines = []
-    while (line := terminal.line("")) != ".":
-        lines.append(line)
-    return "\n".join(lines) or str(default or "")
+    return keyboard.lines()
 
 
-def _select(question: dict[str, Any], terminal: _Terminal) -> list[str]:
+def _select(question: dict[str, Any], keyboard: Keyboard) -> list[str]:
+    options = _options(question)
+    many = bool(question.get("multiSelect"))
+    keys = [key for option in options if (key := _key(option))]
     _print(_message(question))
-    for number, option in enumerate(_options(question), start=1):
-        more = f" - {option['description']}" if option.get("description") else ""
-        _print(f"  {number}) {clean(_label(option))}{clean(more)}")
-    many = question.get("multiSelect")
+    is_short = len(keys) == len(options) and not many
+    if is_short:
+        _print(_row(options))
+        prompt = f"[{','.join((*keys, EXPLAIN))}] "
+    else:
+        _print(_list(options))
+        prompt = "answer" if keys else "number"
+        prompt = f"{prompt}s, separated by commas: " if many else f"{prompt}: "
     while True:
-        text = terminal.line("numbers, separated by commas: " if many else "number: ")
+        text = keyboard.line(prompt).strip()
+        if is_short and text in ("", EXPLAIN):
+            if text:
+                _print(_list(options))
+            continue
         try:
-            return [_option(question, part) for part in (text.split(",") if many else [text])]
+            parts = text.split(",") if many else [text]
+            return list(dict.fromkeys(_option(question, part, typed=True) for part in parts))
         except CommandError as error:
             _print(error.message)
 
 
-def _option(question: dict[str, Any], text: str) -> str:
-    """Return the value of an option, by its number, its label or the value itself."""
+def _row(options: list[dict[str, Any]]) -> str:
+    """Return the keys and labels of options, in lines that fit the terminal."""
+    width = shutil.get_terminal_size().columns
+    lines: list[str] = []
+    for option in options:
+        part = f"{_key(option)} {clean(_label(option))}"
+        if lines and len(lines[-1]) + len(part) + 3 < width:
+            lines[-1] += f" · {part}"
+        else:
+            lines.append(part)
+    return "\n".join(lines)
+
+
+def _list(options: list[dict[str, Any]]) -> str:
+    """Return the options with their descriptions, a line or more for each."""
+    lines = []
+    for number, option in enumerate(options, start=1):
+        first, *others = clean(str(option.get("description") or "")).splitlines() or [""]
+        about = f" - {first}" if first else ""
+        lines.append(f"  {_key(option) or number}) {clean(_label(option))}{about}")
+        lines += [f"     {line}" for line in others]
+    return "\n".join(lines)
+
+
+def _option(question: dict[str, Any], text: str, *, typed: bool = False) -> str:
+    """Return the value of an option, by its value, label, key or number.
+
+    If it was typed, the key and the number come first, because the user sees them.
+    """
     text = text.strip()
     options = _options(question)
-    for option in options:
-        if text == str(option.get("value")) or text.lower() == _label(option).lower():
-            return str(option.get("value"))
-    if text.isdecimal() and 1 <= int(text) <= len(options):
-        return str(options[int(text) - 1].get("value"))
-    values = ", ".join(str(option.get("value")) for option in options)
-    raise CommandError(f"{text!r} is not one of {values}", status=2)
+    by_name = [str(option.get("value")) for option in options], list(map(_label, options))
+    by_mark = list(map(_key, options)), [str(number + 1) for number in range(len(options))]
+    for names in (*by_mark, *by_name) if typed else (*by_name, *by_mark):
+        for fold in (str, str.lower):
+            for option, name in zip(options, names, strict=True):
+                if text and fold(name) == fold(text):
+                    return str(option.get("value"))
+    shown = ", ".join(_key(option) or str(option.get("value")) for option in options)
+    raise CommandError(f"{text!r} is not one of {shown}", status=2)
 
 
 def _options(question: dict[str, Any]) -> list[dict[str, Any]]:
     options = question.get("options")
     return [option for option in options if isinstance(option, dict)] if options else []
+
+
+def _key(option: dict[str, Any]) -> str:
+    return clean(str(option.get("key") or ""))
 
 
 def _label(option: dict[str, Any]) -> str:

@@ -82,6 +82,10 @@ def confirm_destruction(
     values = ", ".join(f"{name} {json.dumps(value)}" for name, value in params.items())
     message = f"{words} ({values}) cannot be undone. Continue?" if values else f"{words}?"
     question = {"type": "confirm", "message": message, "default": False}
-    answer = prompts.ask(question, float("inf"), lambda: None)
+    try:
+        answer = prompts.ask(question, float("inf"), lambda: None)
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        raise
     if not answer or not answer.get("value"):
         raise CommandError("nothing was done", hint="--yes skips the question")

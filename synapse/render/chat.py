@@ -16,8 +16,9 @@ from synapse.render.raw import ANSWER_WORDS
 if TYPE_CHECKING:
     from hubd.wire.schema import JsonSchema
 
-# Events without a line: copies of the agent's own messages, and the error that stderr reports.
-_SILENT = ("passthrough", "error")
+# Events without a line: copies of the agent's own messages, the list of approvals that were each an
+# event before, and the error that stderr reports.
+_SILENT = ("passthrough", "pending", "error")
 
 
 class Chat(Human):

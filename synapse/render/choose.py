@@ -48,7 +48,7 @@ def choose_renderer(invocation: Invocation, schema: MethodSchema) -> Renderer:
 
 def _view(schema: MethodSchema) -> Human:
     """Return the view of a method's events at a terminal."""
-    from synapse.render.human import Human, Rows, Words
+    from synapse.render.human import Human, Lines, Rows, Words
 
     hint = schema.get("annotations", {}).get("render")
     if hint == "tree":
@@ -62,6 +62,8 @@ def _view(schema: MethodSchema) -> Human:
         return Chat(schema["returns"])
     if hint == "text":
         return Words()
+    if schema["streaming"] and schema["bidirectional"] and not hint:
+        return Lines(schema["returns"])
     return Rows(schema["returns"]) if hint == "table" or schema["streaming"] else Human()
 
 

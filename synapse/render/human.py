@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from hubd.wire.terminal import clean, one_line
+from synapse.render.columns import Columns, without_empty
 from synapse.render.lines import EventLines, fields_line
 from synapse.render.plain import ProgressLines, text_of
 from synapse.render.tables import rows_of, table, view
@@ -112,6 +113,7 @@ class Rows(Human):
         from synapse.render.trees import Trees
 
         self._lines = EventLines(returns or {})
+        self._columns = Columns(returns or {})
         self._events: list[dict[str, Any]] = []
         # True once the events come slowly: then each is shown at once.
         self._live = False
@@ -148,17 +150,37 @@ class Rows(Human):
     def _draw(self) -> None:
         events, self._events = self._events, []
         groups: dict[str, list[dict[str, Any]]] = {}
+        # The groups with declared columns.
+        declared: set[str] = set()
         for event in events:
-            groups.setdefault(str(event.get("type", "")), []).extend(rows_of(event))
+            name, rows = str(event.get("type", "")), self._columns.rows(event)
+            if rows is not None:
+                declared.add(name)
+            groups.setdefault(name, []).extend(rows_of(event) if rows is None else rows)
         for name, rows in groups.items():
+            if name in declared:
+                rows = without_empty(rows)
             if len(groups) > 1:
                 self.show(Text(clean(name), style="bold"))
             if not rows:
                 self.show(Text("none", style="dim"))
-            elif len(rows) == 1:
+            elif len(rows) == 1 and name not in declared:
                 self.show(view(rows[0]))
             else:
                 self.show(table(rows, self.console.width))
+
+
+class Lines(Human):
+    """A line for each event at once, for methods that also ask questions."""
+
+    def __init__(self, returns: JsonSchema) -> None:
+        super().__init__()
+        self._lines = EventLines(returns)
+
+    def event(self, content: Any) -> None:
+        """Show the event's summary, else its fields."""
+        line = self._lines.summary(content) if isinstance(content, dict) else ""
+        self.show(Text(line, style="dim") if line else view(content))
 
 
 class Words(Human):

@@ -37,6 +37,7 @@ SURFACE = [
     "Tx",
     "Unavailable",
     "WireHandle",
+    "columns",
     "method",
     "resolver",
 ]

@@ -99,6 +99,21 @@ async def test_questions_are_declined_without_a_function(address: Address) -> No
             await hub.call_one("trouble.ask_confirm")
 
 
+async def test_a_question_that_was_closed_before_it_is_read_is_not_asked(address: Address) -> None:
+    asked: list[Question] = []
+    async with Hub.connect(**address) as hub:
+        caller = hub.calling(answer=asked.append)
+        async with aclosing(hub.items("trouble.ask_confirm", wait=0.001)) as items:
+            request = await anext(items)
+            async for item in items:
+                if item["type"] == "request_closed":
+                    break
+        assert hub.is_closed(request["requestId"])
+        question = Question.from_item("trouble.ask_confirm", request)
+        assert await caller._answer(question, request["requestId"]) is None
+    assert asked == []
+
+
 async def test_an_answer_that_takes_too_long_is_given_up(address: Address) -> None:
     async def answer(question: Question) -> bool:
         await asyncio.Event().wait()

@@ -63,7 +63,7 @@ async def test_a_process_streams_its_lines_and_reports_its_status() -> None:
     assert [line["text"] for line in lines] == ["one", "two"]
     assert (ended["status"], ended["stderr"]) == (3, "err\n")
     # The process acts as the client that called.
-    assert ended["actor"] == "hub"
+    assert ended["actor"] == "person"
 
 
 async def test_a_process_runs_with_the_caller_context_without_the_hubs_secrets(

@@ -111,7 +111,7 @@ class ToolResult(Durable, summary="result: {output}"):
     parent_tool_use_id: str | None = None
 
 
-class AwaitingApproval(Durable, summary="{tool_name} waits for an approval: {input}"):
+class AwaitingApproval(Durable, summary="{tool_name} waits for approval {approval_id:.8}"):
     """A tool call waits for an approval. `agent_id` is the subagent that makes the call."""
 
     approval_id: str

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 from hubd.activation import Event
 from hubd.activation.handle import UnreadHandle
 from hubd.activation.params import Position
+from hubd.plugins.claudecode.chat_events import AnyChatEvent
 from hubd.plugins.claudecode.handles import (
     ApprovalRef,
     ContentRef,
@@ -155,13 +156,13 @@ class Followed(Event, tag="event", summary="{seq}: {event.type}"):
     seq: int
     node_id: str
     timestamp: int
-    event: dict[str, Any]
+    event: AnyChatEvent
 
 
 class LiveEvent(Event, tag="live", summary="{event.type}"):
     """Text of a block that is still being written. The durable event of the block follows."""
 
-    event: dict[str, Any]
+    event: AnyChatEvent
 
 
 class ConsumerInfo(BaseModel, defer_build=True):

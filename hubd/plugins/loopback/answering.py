@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 from hubd.activation import Actor, Conflict, InvalidParams, PermissionDenied
 from hubd.plugins.claudecode.approvals import store
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, Resolution
+from hubd.plugins.claudecode.approvals.summary import decider
 from hubd.plugins.claudecode.approvals.who import actor_text, may_answer
 from hubd.plugins.loopback import rule_store
+from hubd.plugins.loopback.question import ASK_USER
 from hubd.plugins.loopback.rules.decide import decide
 from hubd.plugins.loopback.rules.remember import Remember, remembered
 from hubd.plugins.loopback.rules.rule import Effect, ToolCall
@@ -128,6 +130,20 @@ def _is_same(row: ApprovalRow, resolution: Resolution) -> bool:
         resolution.message,
         resolution.updated_input and json.loads(resolution.updated_input),
     )
+
+
+def outcome(row: ApprovalRow) -> str:
+    """Return how an approval has ended, in words."""
+    if row.status in ("withdrawn", "lost"):
+        return f"{row.status}: {row.message}"
+    if row.status == "timed_out":
+        return "denied at its deadline"
+    is_answer = row.tool_name == ASK_USER
+    verb = ("answered" if is_answer else "allowed") if row.status == "approved" else "denied"
+    words = f"{verb} by {decider(row.decided_by or '')}"
+    if row.updated_input and not is_answer:
+        words += " with another input"
+    return words if row.message in (None, DENIED) else f"{words}: {row.message}"
 
 
 def _taken(row: ApprovalRow) -> str:

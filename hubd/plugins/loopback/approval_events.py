@@ -2,7 +2,9 @@
 
 from typing import Any, Literal
 
-from hubd.activation import Event
+from pydantic import Field
+
+from hubd.activation import Event, columns
 
 
 class Allowed(Event):
@@ -30,26 +32,51 @@ class Responded(Event, tag="ok", summary="{status}: approval {approval_id}"):
 
 
 class Approvals(Event, tag="ok"):
-    """Approvals: the questions whether a tool may run."""
+    """Pending approvals: the questions whether a tool may run."""
 
-    approvals: list[dict[str, Any]]
+    approvals: list[dict[str, Any]] = Field(
+        json_schema_extra=columns(
+            id="{id:.8}",
+            tool="{tool_name}",
+            wants="{summary}",
+            session="{session_name}",
+            asked="{created_at}",
+        )
+    )
 
 
-class Asked(Event, summary="{approval.tool_name} waits for an approval: {approval.input}"):
+class PastApprovals(Event, tag="ok"):
+    """A page of approvals with their answers, the newest first."""
+
+    approvals: list[dict[str, Any]] = Field(
+        json_schema_extra=columns(
+            id="{id:.8}",
+            status="{status}",
+            tool="{tool_name}",
+            wanted="{summary}",
+            by="{by}",
+            session="{session_name}",
+            asked="{created_at}",
+        )
+    )
+
+
+class Asked(Event, summary="approval {approval.id:.8}"):
     """An approval is put to the caller."""
 
     approval: dict[str, Any]
 
 
-class Answered(Event, summary="{status} by {by}"):
+class Answered(Event, summary="approval {approval_id:.8} was {text}"):
     """An approval that the caller was asked about has an answer, perhaps of another watcher."""
 
     approval_id: str
     status: str
     by: str
+    text: str = Field(description="The status, the decider and the message, for people")
 
 
-class Declined(Event, summary="approval {approval_id} was not answered"):
+class Declined(Event, summary="approval {approval_id:.8} stays pending"):
     """The caller declined to answer. The approval stays pending."""
 
     approval_id: str

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from hubd.activation import Event
+from hubd.activation import Event, columns
 
 Effect = Literal["allow", "deny", "ask"]
 
@@ -29,7 +29,18 @@ class RuleAdded(RuleInfo, Event, summary="added: {effect} {tool} {pattern}"):
 class RuleList(Event):
     """A page of rules, the newest first."""
 
-    rules: list[RuleInfo]
+    rules: list[RuleInfo] = Field(
+        json_schema_extra=columns(
+            id="{id:.8}",
+            effect="{effect}",
+            tool="{tool}",
+            pattern="{pattern}",
+            scope="{scope}",
+            uses="{uses_left}",
+            expires="{expires_at}",
+            added="{created_at}",
+        )
+    )
 
 
 class RuleRemoved(RuleInfo, Event, summary="removed: {effect} {tool} {pattern}"):

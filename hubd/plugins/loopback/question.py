@@ -1,64 +1,80 @@
 """An approval as a question to a person: its text, its options, and the edited input. No hub."""
 
-import difflib
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from hubd.activation import Option
-from hubd.wire.text import shorten
-
-# The most lines of a command, a plan or a diff that a question shows, and characters of a line.
-MAX_LINES: Final = 40
-MAX_LINE: Final = 400
-# Bytes of a file up to which a question shows the change of its content.
-MAX_FILE_BYTES: Final = 1024 * 1024
+from hubd.plugins.loopback.tool_text import body, heading
+from hubd.wire.terminal import reveal
 
 ASK_USER: Final = "AskUserQuestion"
 EXIT_PLAN: Final = "ExitPlanMode"
 
+_DETAILS: Final = Option("details", "details", "Show the whole input", "d")
 OPTIONS: Final = (
-    Option("allow", "Allow", "Run it once"),
-    Option("deny", "Deny", "The agent is told that it was denied"),
-    Option("message", "Deny with a message", "The agent reads your message"),
-    Option("edit", "Edit", "Change the input, then allow it"),
-    Option("session", "Allow for this session", "Remember exactly this call in this session"),
-    Option("always", "Always allow", "Remember exactly this call for all sessions"),
+    Option("allow", "allow", "Run it once", "y"),
+    Option("deny", "deny", "The agent is told that it was denied", "n"),
+    Option("message", "deny with a message", "The agent reads your message", "m"),
+    Option("edit", "edit", "Change the input, then run it once", "e"),
+    Option("session", "allow for this session", "Remember exactly this call", "s"),
+    Option("always", "always allow", "Remember exactly this call for all sessions", "a"),
+    _DETAILS,
+)
+PLAN_OPTIONS: Final = (
+    Option("allow", "start", "The agent leaves plan mode", "y"),
+    Option("deny", "keep planning", "The agent stays in plan mode", "n"),
+    Option("message", "keep planning, with a message", "The agent reads your message", "m"),
+    _DETAILS,
 )
 
-# The field that says most about a call, by tool.
-_PRINCIPAL: Final = ("command", "file_path", "notebook_path", "path", "url", "plan", "prompt")
+OTHER: Final = "other"
+DECLINE: Final = "decline"
+# Choices beside those of an agent's own question.
+QUESTION_OPTIONS: Final = (
+    Option(OTHER, "another answer", key="o"),
+    Option(DECLINE, "don't answer", key="n"),
+)
+# The most options of an agent's question, and the most lines of one option's preview.
+MAX_OPTIONS: Final = 50
+MAX_PREVIEW_LINES: Final = 20
 
 
 def describe(approval: Mapping[str, Any]) -> str:
-    """Return the text of the question.
+    """Return the text of the question. It may read the file that the call would change.
 
     Args:
         approval: The approval as clients see it.
     """
-    name, tool = approval.get("session_name"), approval["tool_name"]
-    where = approval.get("working_dir")
-    head = f"{tool} wants to run"
-    if name:
-        head += f" in session {name}"
-    if where:
-        head += f", directory {where}"
-    if approval.get("agent_id"):
-        head += f", for subagent {approval['agent_id']}"
-    body = _body(tool, approval["input"])
-    return f"{head}:\n{_indented(body)}" if body else f"{head}?"
+    text = body(approval)
+    if not text:
+        return f"{heading(approval)}?"
+    return "\n".join([f"{heading(approval)}:", *(f"  {line}" for line in text.split("\n"))])
 
 
-def editable(tool_input: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Return the field of an input that a person edits, and its text.
+def options_for(tool: str) -> Sequence[Option]:
+    """Return the answers that a person may give about a tool."""
+    return PLAN_OPTIONS if tool == EXIT_PLAN else OPTIONS
 
-    The field is None if the whole input is edited, as JSON.
+
+class Editable(NamedTuple):
+    """The part of an input that a person edits."""
+
+    # The name of the field; None if the whole input is edited, as JSON.
+    field: str | None
+    text: str
+
+
+def editable(tool_input: Mapping[str, Any]) -> Editable:
+    """Return the part of an input to edit: a command as it is, any other input as JSON.
+
+    Text with invisible characters is edited as JSON too, where they are escapes.
     """
-    field = "command" if isinstance(tool_input.get("command"), str) else None
-    if field is not None:
-        return field, str(tool_input[field])
-    return None, json.dumps(tool_input, indent=2, ensure_ascii=False)
+    command = tool_input.get("command")
+    if isinstance(command, str) and reveal(command) == command:
+        return Editable("command", command)
+    text = json.dumps(tool_input, indent=2, ensure_ascii=False)
+    return Editable(None, text if reveal(text) == text else json.dumps(tool_input, indent=2))
 
 
 def edited(tool_input: Mapping[str, Any], field: str | None, text: str) -> dict[str, Any]:
@@ -75,40 +91,54 @@ def edited(tool_input: Mapping[str, Any], field: str | None, text: str) -> dict[
     return value
 
 
-def _body(tool: str, tool_input: Mapping[str, Any]) -> str:
-    old, new = tool_input.get("old_string"), tool_input.get("new_string")
-    path = tool_input.get("file_path")
-    if isinstance(old, str) and isinstance(new, str):
-        return f"{path}\n{_diff(old, new)}"
-    content = tool_input.get("content")
-    if isinstance(content, str) and isinstance(path, str):
-        return f"{path}\n{_diff(_current(path), content)}"
-    for name in _PRINCIPAL:
-        if isinstance(text := tool_input.get(name), str):
-            return text
-    return json.dumps(tool_input, indent=2, ensure_ascii=False) if tool_input else ""
+class UserQuestion(NamedTuple):
+    """A question of an agent to its user."""
+
+    text: str
+    header: str
+    # Empty if the answer is any text.
+    labels: list[str]
+    # One for each label, its values being numbers from 1; then the other choices.
+    options: list[Option]
+    multi: bool
+
+    def answer(self, values: Sequence[str]) -> str:
+        """Return the answer for chosen values, as the agent reads it."""
+        chosen = [self.labels[int(value) - 1] for value in values if value.isdecimal()]
+        return ", ".join(chosen)
 
 
-def _current(path: str) -> str:
-    """Return the present content of a file; nothing if it can't be shown."""
-    file = Path(path)
-    try:
-        if file.is_file() and file.stat().st_size <= MAX_FILE_BYTES:
-            return file.read_text(errors="replace")
-    except OSError:
-        pass
-    return ""
+def user_questions(tool_input: Mapping[str, Any]) -> list[UserQuestion]:
+    """Return the questions of an `AskUserQuestion` call; none if its input is malformed."""
+    listed = tool_input.get("questions")
+    if not isinstance(listed, list):
+        return []
+    return [_user_question(entry) for entry in listed if isinstance(entry, dict)]
 
 
-def _diff(old: str, new: str) -> str:
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2)
-    # The first two lines name files.
-    return "\n".join([*lines][2:])
+def _user_question(entry: Mapping[str, Any]) -> UserQuestion:
+    listed = entry.get("options")
+    choices = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    labels = [str(one.get("label") or "") for one in choices[:MAX_OPTIONS]]
+    options = [
+        Option(str(number), reveal(label), _about(one) or None)
+        for number, (label, one) in enumerate(zip(labels, choices, strict=False), start=1)
+    ]
+    return UserQuestion(
+        str(entry.get("question") or ""),
+        str(entry.get("header") or ""),
+        labels,
+        [*options, *QUESTION_OPTIONS] if options else [],
+        bool(entry.get("multiSelect")),
+    )
 
 
-def _indented(text: str) -> str:
-    lines = [shorten(line, MAX_LINE) for line in text.splitlines()]
-    more = len(lines) - MAX_LINES
-    if more > 0:
-        lines = [*lines[:MAX_LINES], f"… {more} more lines"]
-    return "\n".join(f"  {line}" for line in lines)
+def _about(choice: Mapping[str, Any]) -> str:
+    """Return the description of a choice, and its preview on the lines after it."""
+    description, preview = choice.get("description"), choice.get("preview")
+    if description == choice.get("label"):
+        description = None
+    lines = preview.splitlines() if isinstance(preview, str) else []
+    more = len(lines) - MAX_PREVIEW_LINES
+    shown = [*lines[:MAX_PREVIEW_LINES], *([f"… {more} more lines"] if more > 0 else [])]
+    return reveal("\n".join([str(description or ""), *shown]).rstrip())

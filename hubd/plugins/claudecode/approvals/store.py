@@ -18,6 +18,7 @@ from pydantic_core import from_json, to_json
 
 from hubd.errors import Ambiguous, InvalidParams, NotFound
 from hubd.plugins.claudecode import chat_events
+from hubd.plugins.claudecode.approvals.summary import summary
 from hubd.plugins.claudecode.handles import ApprovalRef, EventRef
 from hubd.storage import ids
 from hubd.storage.arbor import tree
@@ -83,6 +84,7 @@ class ApprovalRow(NamedTuple):
 
     def public(self) -> dict[str, Any]:
         """Return the approval as clients see it."""
+        tool_input = from_json(self.input)
         fields = {
             "id": ids.text(self.id),
             "session_id": ids.text(self.session_id) if self.session_id else None,
@@ -90,7 +92,8 @@ class ApprovalRow(NamedTuple):
             "tool_name": self.tool_name,
             "tool_use_id": self.tool_use_id,
             "agent_id": self.agent_id,
-            "input": from_json(self.input),
+            "input": tool_input,
+            "summary": summary(tool_input),
             "working_dir": self.working_dir,
             "status": self.status,
             "approver": self.approver,

@@ -108,7 +108,7 @@ class Approvals(LoopbackBase):
         session_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None,
         status: store.Status | None = None,
         limit: RowLimit | None = None,
-    ) -> AsyncIterator[events.Approvals]:
+    ) -> AsyncIterator[events.PastApprovals]:
         """List all approvals with their answers, the newest first, in pages.
 
         Args:
@@ -122,7 +122,7 @@ class Approvals(LoopbackBase):
             count = ROWS_PER_ITEM if left is None else min(left, ROWS_PER_ITEM)
             page = await store.page(self.db, before, count, session_id=session, status=status)
             if page or before is None:
-                yield events.Approvals(approvals=[row.public() for row in page])
+                yield events.PastApprovals(approvals=[row.public() for row in page])
             left = None if left is None else left - len(page)
             if len(page) < count or left == 0:
                 return

@@ -4,15 +4,15 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
-from hubd.activation import Actor, Cancelled, Conflict, HubError, Option, method
+from hubd.activation import Actor, Cancelled, Conflict, InvalidParams, PermissionDenied, method
 from hubd.activation.params import IdPrefix
 from hubd.plugins.claudecode.approvals import store
 from hubd.plugins.claudecode.approvals.store import ApprovalRow
 from hubd.plugins.claudecode.approvals.who import is_asked
 from hubd.plugins.loopback import approval_events as events
-from hubd.plugins.loopback.answering import Reply
+from hubd.plugins.loopback.answering import outcome
+from hubd.plugins.loopback.dialogue import Dialogue
 from hubd.plugins.loopback.methods.base import LoopbackBase
-from hubd.plugins.loopback.question import ASK_USER, OPTIONS, describe, editable, edited
 from hubd.storage import ids
 from hubd.storage.streams import streams
 
@@ -56,7 +56,10 @@ class Watching(LoopbackBase):
                     yield events.Declined(approval_id=ids.text(row.id))
                 else:
                     yield events.Answered(
-                        approval_id=ids.text(row.id), status=row.status, by=row.decided_by or ""
+                        approval_id=ids.text(row.id),
+                        status=row.status,
+                        by=row.decided_by or "",
+                        text=outcome(row),
                     )
                 changed.set()
 
@@ -77,7 +80,7 @@ class Watching(LoopbackBase):
         while not reply.done():
             current = await store.reread(self.db, row.key)
             if current.status != "pending":
-                reply.cancel(f"{current.status} by {current.decided_by}")
+                reply.cancel(outcome(current))
                 return
             changed.clear()
             wait = asyncio.create_task(changed.wait())
@@ -88,55 +91,15 @@ class Watching(LoopbackBase):
 
     async def _ask(self, actor: Actor, row: ApprovalRow) -> None:
         """Put one approval to the caller and record the answer; return if it declines."""
-        try:
-            reply = await self._reply(row)
-            await self.answering.answer(actor, row, reply)
-        except Conflict:
-            pass  # another answer was first
-        except Cancelled:
-            pass  # the caller declined
-        except HubError as error:
-            await self.host.advise(error.code, error.message)
-
-    async def _reply(self, row: ApprovalRow) -> Reply:
-        approval = row.public()
-        if row.tool_name == ASK_USER and approval["input"].get("questions"):
-            return await self._answers(approval["input"]["questions"])
-        [choice] = await self.host.select(describe(approval), OPTIONS, timeout_seconds=None)
-        if choice == "message":
-            text = await self.host.prompt("Message for the agent", timeout_seconds=None)
-            return Reply(approve=False, message=text or None)
-        if choice == "edit":
-            field, text = editable(approval["input"])
-            while True:
-                text = await self.host.prompt(
-                    "Edit the input", default=text, multiline=True, timeout_seconds=None
-                )
-                try:
-                    return Reply(approve=True, updated_input=edited(approval["input"], field, text))
-                except ValueError as error:
-                    await self.host.advise("invalid_input", f"{error}")
-        if choice == "session":
-            return Reply(approve=True, remember="session")
-        if choice == "always":
-            return Reply(approve=True, remember="always")
-        return Reply(approve=choice == "allow")
-
-    async def _answers(self, questions: list[dict[str, object]]) -> Reply:
-        """Ask the questions of an agent to its user."""
-        answers: dict[str, object] = {}
-        for question in questions:
-            text = str(question.get("question") or "")
-            listed = question.get("options")
-            options = [
-                Option(str(entry.get("label")), str(entry.get("label")), entry.get("description"))
-                for entry in (listed if isinstance(listed, list) else [])
-                if isinstance(entry, dict)
-            ]
-            if not options:
-                answers[text] = await self.host.prompt(text, timeout_seconds=None)
-                continue
-            multi = bool(question.get("multiSelect"))
-            chosen = await self.host.select(text, options, multi=multi, timeout_seconds=None)
-            answers[text] = ", ".join(chosen)
-        return Reply(approve=True, answers=answers)
+        dialogue, problem = Dialogue(self.host, row.public()), ""
+        while True:
+            try:
+                await self.answering.answer(actor, row, await dialogue.reply(problem))
+            except (PermissionDenied, InvalidParams) as error:
+                # A rule forbids the call, or it can't be remembered: the caller decides again.
+                problem = f"This is not possible: {error.message}"
+            except (Conflict, Cancelled):
+                # Another answer was first, or the caller declined.
+                return
+            else:
+                return

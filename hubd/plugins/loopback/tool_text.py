@@ -1,0 +1,176 @@
+"""A tool call as text for a person: a command, a diff, a plan. It may read the changed file."""
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from hubd.plugins.claudecode.approvals.summary import PRINCIPAL
+from hubd.wire.terminal import escape_json, reveal
+
+# The lines of a text that are shown: so many of its beginning and of its end.
+FIRST_LINES: Final = 30
+LAST_LINES: Final = 10
+# The characters of a line that are shown, likewise.
+FIRST_CHARACTERS: Final = 300
+LAST_CHARACTERS: Final = 100
+# The largest texts that are compared. The comparison takes quadratic time.
+MAX_COMPARED_LINES: Final = 2000
+MAX_COMPARED_CHARACTERS: Final = 200_000
+# The most edits of one call that are shown.
+MAX_EDITS: Final = 20
+# The longest text of `details`, in characters.
+MAX_DETAILS: Final = 32_000
+
+# Fields that need no line of their own: the agent's words about its own call.
+_UNSHOWN: Final = ("description",)
+
+_VERBS: Final = {
+    "Bash": "wants to run",
+    "Edit": "wants to change",
+    "MultiEdit": "wants to change",
+    "NotebookEdit": "wants to change",
+    "Write": "wants to write",
+    "Read": "wants to read",
+    "WebFetch": "wants to open",
+    "ExitPlanMode": "wants to start with this plan",
+    "AskUserQuestion": "asks",
+}
+
+
+def heading(approval: Mapping[str, Any]) -> str:
+    """Return the first line of a question: the tool, the session and its directory."""
+    tool = approval["tool_name"]
+    line = f"{tool} {_VERBS.get(tool, 'wants to run')}"
+    if approval.get("session_name"):
+        line += f" in session {approval['session_name']}"
+    if approval.get("working_dir"):
+        line += f" ({approval['working_dir']})"
+    if approval.get("agent_id"):
+        line += f" for subagent {approval['agent_id']}"
+    return reveal(line)
+
+
+def body(approval: Mapping[str, Any]) -> str:
+    """Return the input of a call, as far as a person needs it to decide.
+
+    A long text shows its beginning and its end, and counts the rest.
+    """
+    tool_input = approval["input"]
+    lines = list(_lines(tool_input, approval.get("working_dir") or "/"))
+    warning = _warning(tool_input)
+    return "\n".join([*_shortened(lines), *warning])
+
+
+def details(approval: Mapping[str, Any]) -> str:
+    """Return the whole input as JSON, with invisible characters as escapes."""
+    text = escape_json(json.dumps(approval["input"], indent=2, ensure_ascii=False))
+    more = len(text) - MAX_DETAILS
+    if more > 0:
+        half = MAX_DETAILS // 2
+        text = f"{text[:half]}\n… {more:,} more characters …\n{text[-half:]}"
+    about = ("id", "session_id", "tool_use_id", "approver")
+    facts = [f"{name}: {approval[name]}" for name in about if approval.get(name)]
+    return reveal("\n".join([*facts, text]))
+
+
+def _lines(tool_input: Mapping[str, Any], directory: str) -> Iterator[str]:
+    """Yield the lines of a call: by the fields of its input, whatever the tool is called."""
+    path = tool_input.get("file_path") or tool_input.get("notebook_path")
+    shown: set[str] = {"file_path", "notebook_path"} if isinstance(path, str) else set()
+    if isinstance(path, str):
+        yield path
+    old, new = tool_input.get("old_string"), tool_input.get("new_string")
+    edits, content = tool_input.get("edits"), tool_input.get("content")
+    source = tool_input.get("new_source")
+    if isinstance(old, str) and isinstance(new, str):
+        shown |= {"old_string", "new_string"}
+        yield from _diff(old, new)
+    elif isinstance(edits, list) and all(map(_is_edit, edits)):
+        shown.add("edits")
+        for edit in edits[:MAX_EDITS]:
+            yield from _diff(edit["old_string"], edit["new_string"])
+        if len(edits) > MAX_EDITS:
+            yield f"… {len(edits) - MAX_EDITS} more edits"
+    elif isinstance(content, str) and isinstance(path, str):
+        shown.add("content")
+        yield from _written(Path(directory, path), content)
+    elif isinstance(source, str):
+        shown.add("new_source")
+        yield from (f"+{line}" for line in _split(source))
+    elif not shown:
+        for name in PRINCIPAL:
+            if isinstance(text := tool_input.get(name), str):
+                shown.add(name)
+                yield from _split(text)
+                break
+    for name, value in tool_input.items():
+        if name not in shown and name not in _UNSHOWN:
+            yield f"{name}: {json.dumps(value, ensure_ascii=False)}"
+
+
+def _is_edit(edit: object) -> bool:
+    return isinstance(edit, dict) and all(
+        isinstance(edit.get(name), str) for name in ("old_string", "new_string")
+    )
+
+
+def _written(file: Path, content: str) -> Iterator[str]:
+    """Yield the change of a file that a call writes as a whole."""
+    try:
+        if not file.exists():
+            yield "(a new file)"
+            yield from (f"+{line}" for line in _split(content))
+            return
+        if not file.is_file() or file.stat().st_size > MAX_COMPARED_CHARACTERS:
+            raise OSError("it is too large")
+        present = file.read_text()
+    except (OSError, ValueError) as error:
+        yield f"(it exists; its present content can't be shown: {error})"
+        yield from (f"+{line}" for line in _split(content))
+        return
+    if present == content:
+        yield "(no change)"
+    else:
+        yield from _diff(present, content)
+
+
+def _diff(old: str, new: str) -> Iterator[str]:
+    before, after = _split(old), _split(new)
+    too_many = max(len(before), len(after)) > MAX_COMPARED_LINES
+    if too_many or max(len(old), len(new)) > MAX_COMPARED_CHARACTERS:
+        yield f"({len(before):,} lines become {len(after):,} lines)"
+        yield from (f"+{line}" for line in after)
+        return
+    # The first two lines of a diff name files.
+    yield from list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
+
+
+def _split(text: str) -> list[str]:
+    """Return the lines of a text. Only a line feed ends a line: other controls are shown."""
+    return text.removesuffix("\n").split("\n")
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    more = len(lines) - FIRST_LINES - LAST_LINES
+    if more > 1:
+        count = f"… {more:,} more lines …"
+        lines = [*lines[:FIRST_LINES], count, *lines[-LAST_LINES:]]
+    return [_shortened_line(line) for line in lines]
+
+
+def _shortened_line(line: str) -> str:
+    more = len(line) - FIRST_CHARACTERS - LAST_CHARACTERS
+    if more > 0:
+        count = f" … {more:,} more characters … "
+        line = f"{line[:FIRST_CHARACTERS]}{count}{line[-LAST_CHARACTERS:]}"
+    return reveal(line)
+
+
+def _warning(tool_input: Mapping[str, Any]) -> list[str]:
+    """Return a line about characters that a terminal would hide; none for ordinary text."""
+    for value in tool_input.values():
+        if isinstance(value, str) and reveal(value) != value:
+            return ["(This text has control or invisible characters. They are shown as ‹U+…›.)"]
+    return []
