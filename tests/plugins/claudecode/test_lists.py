@@ -1,7 +1,9 @@
 """Sessions, chats and messages as lists show them: enough to go on from there."""
 
 import json
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -138,16 +140,35 @@ async def test_chats_are_listed_with_their_session_and_prompt(here: World) -> No
     ]
 
 
+def make_older(database: Path, version: int) -> None:
+    """Give a database the tables that an earlier version of claudecode had."""
+    later = ["claudecode_approvals", "claudecode_requests", "claudecode_prompts"]
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for table in later[: 3 if version == 1 else 2]:
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("ALTER TABLE claudecode_sessions DROP COLUMN parent")
+        connection.execute(
+            "DELETE FROM hub_migrations WHERE owner = 'claudecode' AND number > ?", (version,)
+        )
+
+
+@pytest.mark.parametrize("version", [1, 2])
 async def test_chats_of_an_older_version_are_listed_with_their_prompt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, version: int
 ) -> None:
-    monkeypatch.setattr(ClaudeCode, "migrations", ClaudeCode.migrations[:1])
     async with claude_hub(tmp_path) as (_, plugin):
         await begin_chat(plugin, prompt="from\nbefore")
-    monkeypatch.undo()
+        # As the queue stores it.
+        await plugin.db.execute(
+            "INSERT INTO claudecode_prompts (stream, prompt) SELECT key, 'from before' "
+            "FROM chat_streams"
+        )
+    make_older(tmp_path / "hub.db", version)
     async with claude_hub(tmp_path) as (hub, _):
         [page] = await call_events(hub, "claudecode.streams")
-        assert [row["prompt"] for row in page["streams"]] == ["from before"]
+        # Without approvals, a chat that was running can't continue.
+        [row] = page["streams"]
+        assert (row["prompt"], row["status"]) == ("from before", "interrupted")
 
 
 # Branches

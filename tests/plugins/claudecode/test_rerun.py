@@ -8,6 +8,8 @@ import pytest
 
 from hubd.conversations.heads import NewHead
 from hubd.plugins.claudecode import sessions, store
+from hubd.plugins.claudecode.approvals import store as approvals
+from hubd.plugins.claudecode.approvals.store import ApprovalRow, NewApproval, Resolution
 from hubd.plugins.claudecode.sessions import SESSIONS, TABLE, Columns, SessionRow
 from hubd.plugins.claudecode.tables import MIGRATIONS
 from hubd.storage import ids
@@ -19,6 +21,8 @@ from tests.storage.rerun import NOW, assert_keeps_no_state, database, transactio
 
 BLOCK: dict[str, Any] = {"block": {"text": "half"}, "growing": {"stream": 1}}
 REQUEST = '{"prompt": "hello"}'
+CALL = "toolu_1"
+APPROVED = Resolution("approved", "person")
 
 
 class World(NamedTuple):
@@ -30,6 +34,7 @@ class World(NamedTuple):
     waiting: int
     turn: bytes
     block: bytes
+    approval: ApprovalRow
 
 
 CASES: dict[str, Callable[[Tx, World], object]] = {
@@ -64,7 +69,38 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     "store.note_import": lambda tx, w: store.note_import(tx, "native", w.session.id, "uuid"),
     "store.enqueue": lambda tx, w: store.enqueue(tx, w.running, REQUEST),
     "store.dequeue": lambda tx, w: store.dequeue(tx, w.waiting),
+    "store.keep_request": lambda tx, w: store.keep_request(tx, w.waiting, REQUEST),
+    "store.set_native_file": lambda tx, w: store.set_native_file(tx, w.running, "/a.jsonl"),
+    "store.forget_request": lambda tx, w: store.forget_request(tx, w.running),
+    "store.kept_request": lambda tx, w: store.kept_request(tx, w.running),
+    "approvals.store.ask": lambda tx, w: approvals.ask(tx, question(w, "toolu_new"), NOW),
+    "approvals.store.resolve": lambda tx, w: approvals.resolve(tx, w.approval, APPROVED, NOW),
+    "approvals.store.end_all": lambda tx, w: approvals.end_all(
+        tx, w.running, "the hub ended", NOW, lost=True
+    ),
+    "approvals.store.start_call": lambda tx, w: approvals.start_call(tx, w.approval.key),
+    "approvals.store.finish_call": lambda tx, w: approvals.finish_call(tx, w.running, CALL),
+    "approvals.store.by_key": lambda tx, w: approvals.by_key(tx, w.approval.key),
+    "approvals.store.newest_of_call": lambda tx, w: approvals.newest_of_call(tx, w.running, CALL),
+    "approvals.store.is_new_call": lambda tx, w: approvals.is_new_call(tx, w.running, CALL),
+    "approvals.store.pending_of": lambda tx, w: approvals.pending_of(tx, w.running),
+    "approvals.store.of_stream": lambda tx, w: approvals.of_stream(tx, w.running),
+    "approvals.store.untold": lambda tx, w: approvals.untold(tx, w.session.id),
+    "approvals.store.set_told": lambda tx, w: approvals.set_told(tx, [w.approval.key]),
 }
+
+
+def question(world: "World", tool_use_id: str) -> NewApproval:
+    """A question of the running chat."""
+    return NewApproval(
+        asker="session:1",
+        tool_name="Bash",
+        tool_use_id=tool_use_id,
+        input="{}",
+        deadline_at=NOW + 60,
+        session_id=world.session.id,
+        stream=world.running,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +121,15 @@ def world(base: sqlite3.Connection) -> World:
     store.add_turn(tx, running, turn, session.id, "offline")
     store.note_run(tx, running, 4710, "before")
     store.enqueue(tx, waiting, REQUEST)
-    return World(session, node, running, waiting, turn, block)
+    store.keep_request(tx, running, REQUEST)
+    new = NewApproval("session:1", "Bash", CALL, "{}", NOW + 60, stream=running)
+    approval = approvals.ask(tx, new._replace(session_id=session.id), NOW)
+    return World(session, node, running, waiting, turn, block, approval)
 
 
 def test_every_function_with_a_transaction_is_listed() -> None:
     names = {f"hubd.plugins.claudecode.{name}" for name in CASES}
-    assert transaction_functions([store, sessions]) == names
+    assert transaction_functions([store, sessions, approvals]) == names
 
 
 @pytest.mark.parametrize("name", CASES)

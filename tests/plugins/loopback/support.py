@@ -125,6 +125,15 @@ class Desk:
 
         return dict((await self.page(stream_id, is_next))["pending_approvals"][0])
 
+    async def pending_other(self, stream_id: str, before: Event) -> Event:
+        """The approval that a chat waits for after an earlier one."""
+
+        def is_asked(page: Event) -> bool:
+            return any(row["id"] != before["id"] for row in page["pending_approvals"])
+
+        page = await self.page(stream_id, is_asked)
+        return next(dict(row) for row in page["pending_approvals"] if row["id"] != before["id"])
+
     async def until_parked(self, stream_id: str) -> None:
         """Wait until no process of a chat runs."""
         async with asyncio.timeout(PATIENCE_SECONDS):
