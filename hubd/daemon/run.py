@@ -159,7 +159,7 @@ class _Daemon:
             from hubd.mcp.transports.http import serve_mcp_http
             from hubd.rpc.websocket import serve_websocket
 
-            gate = Gate(secret, frozenset(settings.allowed_origins))
+            gate = Gate(secret, frozenset(settings.allowed_origins), hub.actors.has_token)
             await stack.enter_async_context(serve_websocket(clients, gate, listener))
             await stack.enter_async_context(serve_mcp_http(lazy, gate, mcp_listener))
             loop = asyncio.get_running_loop()

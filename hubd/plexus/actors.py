@@ -9,7 +9,7 @@ import asyncio
 import os
 import socket
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # The owners of TCP connections that are tried first for the next one.
 RECENT_OWNERS: Final = 16
+AGENT_ENDED: Final = "the agent that started this process has ended"
 INVALID_TOKEN: Final = "this session token is not registered at this hub"
 # Attempts to follow a tree in which processes end.
 ATTEMPTS: Final = 5
@@ -39,6 +40,8 @@ class Origin(NamedTuple):
     # The process and its parent, outside of all trees; None if they are not known.
     process: Identity | None = None
     parent: Identity | None = None
+    # The root of the tree.
+    root: Identity | None = None
 
 
 class _Starting(Exception):
@@ -50,6 +53,8 @@ class Actors:
 
     def __init__(self) -> None:
         self._roots: dict[Identity, Actor] = {}
+        # Functions that close the connections of a tree.
+        self._closers: dict[Identity, set[Callable[[], None]]] = {}
         # By digest, so that a comparison reveals nothing about a token.
         self._tokens: dict[bytes, Actor] = {}
         # Children that run, or will soon, and are not in `_roots` yet.
@@ -71,6 +76,9 @@ class Actors:
                 await child.__aexit__(None, None, None)
             finally:
                 self._roots.pop(child.identity, None)
+                # Processes that outlive the child lose its rights.
+                for close in self._closers.pop(child.identity, set()):
+                    close()
 
     def register_token(self, token: str, actor: Actor) -> None:
         """Let connections with this session token act as an actor."""
@@ -81,6 +89,10 @@ class Actors:
         self._tokens.pop(_digest(token), None)
 
     def is_registered(self, token: str) -> bool:
+        """Return whether a session token is registered."""
+        return _digest(token) in self._tokens
+
+    def has_token(self, token: str) -> bool:
         """Return whether a session token is registered."""
         return _digest(token) in self._tokens
 
@@ -128,6 +140,18 @@ class Actors:
             except _Starting:
                 await self._child_started()
 
+    def watch(self, origin: Origin, close: Callable[[], None]) -> Callable[[], None]:
+        """Call `close` when the child at the root of a connection's tree has ended.
+
+        Returns:
+            A function that ends the watch.
+        """
+        if origin.root is None:
+            return _do_nothing
+        closers = self._closers.setdefault(origin.root, set())
+        closers.add(close)
+        return lambda: closers.discard(close)
+
     def admit(
         self, origin: Origin, outside: Actor, token: str | None, program: Identity | None = None
     ) -> Actor:
@@ -153,7 +177,11 @@ class Actors:
             # A process in an agent's tree never becomes another actor.
             return origin.actor
         # The first process of the system and hubd are above others.
-        if program is not None and program.pid not in (1, os.getpid()):
+        if (
+            program is not None
+            and program not in self._roots
+            and program.pid not in (1, os.getpid())
+        ):
             self._forget_ended()
             self._roots[program] = actor
         return actor
@@ -197,7 +225,7 @@ class Actors:
         processes: list[Identity] = []
         for process in ancestors(pid):
             if process in self._roots:
-                return Origin(self._roots[process])
+                return Origin(self._roots[process], root=process)
             if process.pid == os.getpid() and not processes:
                 return Origin(None, process)  # a plugin or a test
             if process.pid == os.getpid() and is_adopting():
@@ -216,6 +244,10 @@ class Actors:
 def process_id(process: Identity | None) -> str:
     """Return the id of an MCP client by its process; empty if the process is not known."""
     return f"process:{process.pid}@{process.started}" if process is not None else ""
+
+
+def _do_nothing() -> None:
+    """Do nothing."""
 
 
 def _digest(token: str) -> bytes:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from hubd.plexus.actors import AGENT_ENDED, Origin
 from hubd.rpc.clients import Clients
 from hubd.rpc.connection import Connection
 from hubd.rpc.deadline import Deadline
@@ -29,6 +30,8 @@ class ClientProtocol(asyncio.Protocol):
         self._connection: Connection | None = None
         # Finds the actor behind the connection. Messages wait for it.
         self._identifying: asyncio.Task[None] | None = None
+        # Ends the watch for the end of the agent that made the connection.
+        self._end_watch: Callable[[], None] | None = None
         self._max_bytes = clients.max_message_bytes
         self._deadline = Deadline(clients.message_seconds, self._refuse)
 
@@ -50,22 +53,27 @@ class ClientProtocol(asyncio.Protocol):
         self._outbox = Outbox(transport, enframe)
         self._inbox = Inbox(transport, take)
 
-    def _identify(self, finding: Coroutine[Any, Any, Actor]) -> None:
+    def _identify(self, finding: Coroutine[Any, Any, tuple[Origin, Actor]]) -> None:
         """Let messages wait until the actor behind the connection is found."""
         assert self._inbox is not None
         self._inbox.hold()
         self._identifying = asyncio.create_task(self._finish_identifying(finding))
 
-    async def _finish_identifying(self, finding: Coroutine[Any, Any, Actor]) -> None:
+    async def _finish_identifying(self, finding: Coroutine[Any, Any, tuple[Origin, Actor]]) -> None:
         try:
-            actor = await finding
+            origin, actor = await finding
         except Exception:  # the connection has no rights then
             log.exception("cannot find the process behind a connection")
-            actor = UNKNOWN
-        if self._connection is not None:
-            self._connection.set_actor(actor)
+            origin, actor = Origin(UNKNOWN), UNKNOWN
+        self._set_actor(origin, actor)
         assert self._inbox is not None
         self._inbox.release()
+
+    def _set_actor(self, origin: Origin, actor: Actor) -> None:
+        if self._connection is not None:
+            self._connection.set_actor(actor)
+            actors = self._clients.hub.actors
+            self._end_watch = actors.watch(origin, lambda: self.evict(AGENT_ENDED))
 
     def pause_writing(self) -> None:
         assert self._outbox is not None
@@ -80,6 +88,8 @@ class ClientProtocol(asyncio.Protocol):
         assert self._inbox is not None
         if self._identifying is not None:
             self._identifying.cancel()
+        if self._end_watch is not None:
+            self._end_watch()
         self._inbox.clear()
         self._deadline.stop()
         self._outbox.close()

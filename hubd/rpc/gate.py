@@ -2,7 +2,7 @@
 
 import hmac
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import parse_qs
@@ -37,6 +37,8 @@ class Gate:
 
     token: str | None
     allowed_origins: frozenset[str] = frozenset()
+    # Returns whether a session token is registered. Such a token admits a client too.
+    is_session_token: Callable[[str], bool] = lambda _: False
 
     def check(self, path: str, headers: Headers) -> Refusal | None:
         """Return the refusal of a request; None if it is allowed."""
@@ -55,17 +57,22 @@ class Gate:
             given = _query_token(path)
         if given is None:
             return Refusal(401, "send the token of the token file as 'Authorization: Bearer …'")
-        if not hmac.compare_digest(given.encode(errors="surrogatepass"), self.token.encode()):
+        if not hmac.compare_digest(
+            given.encode(errors="surrogatepass"), self.token.encode()
+        ) and not self.is_session_token(given):
             return Refusal(401, "this is not the token of this hub")
         return None
 
+    def session_token(self, headers: Headers) -> str | None:
+        """Return the session token of a request; an invalid one if there are several.
 
-def session_token(headers: Headers) -> str | None:
-    """Return the session token of a request; an invalid one if there are several."""
-    tokens = headers.get_all(SESSION_HEADER)
-    if not tokens:
-        return None
-    return tokens[0] if len(tokens) == 1 else ""
+        It has a header of its own, or it is the bearer token.
+        """
+        tokens = headers.get_all(SESSION_HEADER)
+        if tokens:
+            return tokens[0] if len(tokens) == 1 else ""
+        bearer = _bearer(headers)
+        return bearer if bearer is not None and self.is_session_token(bearer) else None
 
 
 def _bearer(headers: Headers) -> str | None:

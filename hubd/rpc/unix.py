@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hubd.errors import HubError
-from hubd.plexus.actors import Actors
+from hubd.plexus.actors import Actors, Origin
 from hubd.rpc.acceptor import Acceptor
 from hubd.rpc.client_protocol import ClientProtocol
 from hubd.rpc.clients import MAX_CLIENTS, Clients
@@ -95,8 +95,8 @@ class _LineProtocol(ClientProtocol):
         connection = transport.get_extra_info("socket")
         # Found at once, because the process may end soon.
         origin = actors.find_unix(connection)
-        client = Client("unix", actor=UNKNOWN if origin is None else origin.actor or PERSON)
         try:
+            client = Client("unix", actor=UNKNOWN)
             self._connection = self._clients.connect(
                 self, self._outbox, client, trusts_context=True
             )
@@ -105,6 +105,8 @@ class _LineProtocol(ClientProtocol):
             return
         if origin is None:
             self._identify(_find_actor(actors, connection))
+        else:
+            self._set_actor(origin, origin.actor or PERSON)
 
     def data_received(self, data: bytes) -> None:
         assert self._inbox is not None
@@ -152,8 +154,9 @@ class _LineProtocol(ClientProtocol):
         self.hang_up()
 
 
-async def _find_actor(actors: Actors, connection: socket.socket) -> Actor:
-    return (await actors.of_unix(connection)).actor or PERSON
+async def _find_actor(actors: Actors, connection: socket.socket) -> tuple[Origin, Actor]:
+    origin = await actors.of_unix(connection)
+    return origin, origin.actor or PERSON
 
 
 def _as_line(frame: bytes) -> bytes:

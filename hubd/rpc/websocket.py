@@ -18,12 +18,12 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
 from hubd.errors import HubError
-from hubd.plexus.actors import INVALID_TOKEN, Actors
+from hubd.plexus.actors import INVALID_TOKEN, Actors, Origin
 from hubd.rpc.acceptor import Acceptor
 from hubd.rpc.client_protocol import ClientProtocol
 from hubd.rpc.clients import Clients
 from hubd.rpc.frames import Splitter, text_frame
-from hubd.rpc.gate import Gate, Refusal, session_token
+from hubd.rpc.gate import Gate, Refusal
 from hubd.wire.caller import PERSON, UNKNOWN, Actor, Client
 from hubd.wire.jsonrpc import Malformed, TooLarge
 
@@ -49,9 +49,11 @@ async def serve_websocket(
         acceptor.close()
 
 
-async def _find_actor(actors: Actors, connection: socket.socket, token: str | None) -> Actor:
+async def _find_actor(
+    actors: Actors, connection: socket.socket, token: str | None
+) -> tuple[Origin, Actor]:
     origin = await actors.of_tcp(connection)
-    return actors.admit(origin, PERSON, token, origin.process)
+    return origin, actors.admit(origin, PERSON, token, origin.process)
 
 
 class _WebSocket(ClientProtocol):
@@ -171,7 +173,7 @@ class _WebSocket(ClientProtocol):
         if self._protocol.close_expected():
             return  # The protocol closed, because bytes of another protocol followed.
         refusal = self._gate.check(request.path, request.headers)
-        actors, token = self._clients.hub.actors, session_token(request.headers)
+        actors, token = self._clients.hub.actors, self._gate.session_token(request.headers)
         if refusal is None and token is not None and not actors.is_registered(token):
             refusal = Refusal(401, INVALID_TOKEN)
         if refusal is not None:

@@ -3,7 +3,8 @@
     SAY[text]            a text block
     THINK[text]          a thinking block with a signature
     RUN_BASH[command]    "I will run it." and a Bash call; the answer goes on after its result
-    TOOLS[call, call]    several tool calls in one message, each {"name": …, "input": …} in JSON
+    TOOLS[call, call]    several tool calls in one message, each {"name": …, "input": …} in JSON;
+                         $APPROVAL is the id of the newest approval in a result so far
     STATUS[529 x2]       an HTTP error, that many times (without a number: always)
     CUT[text]            the first attempt breaks off after this text
     SLOW[seconds]        the answer is spread over this time
@@ -23,6 +24,9 @@ from uuid import uuid4
 SIGNATURE: Final = "ZmFrZSBzaWduYXR1cmU="
 
 _DIRECTIVE: Final = re.compile(r"\b(SAY|THINK|RUN_BASH|TOOLS|STATUS|CUT|SLOW|HANG)\[")
+
+# The id of an approval, as the hub's tools return it, perhaps in an escaped string.
+_APPROVAL: Final = re.compile(r"""approvals.*?\bid\W+([0-9a-f]{8}-[0-9a-f-]{27})""", re.DOTALL)
 
 # Texts that claude adds to user messages.
 _NOT_A_PROMPT: Final = (
@@ -105,7 +109,8 @@ def answer_to(messages: list[dict[str, Any]]) -> Answer:
     step = sum(message["role"] == "assistant" for message in later)
     options: dict[str, Any] = {}
     script: list[list[Block]] = [[]]
-    for name, argument in _directives(prompt):
+    results = [_result(block) for message in later for block in _results(message)]
+    for name, argument in _directives(_filled_in(prompt, results)):
         if script[-1] and script[-1][-1].kind == "tool_use":
             script.append([])
         if name == "STATUS":
@@ -121,10 +126,14 @@ def answer_to(messages: list[dict[str, Any]]) -> Answer:
             script[-1] += _blocks(name, argument)
     blocks = script[step] if step < len(script) else []
     if not blocks:
-        results = [_result(block) for message in later for block in _results(message)]
         text = f"final answer; tool said: {'; '.join(results)}" if results else f"echo: {prompt}"
         blocks = [Block("text", text)]
     return Answer(prompt, step, blocks, **options)
+
+
+def _filled_in(prompt: str, results: list[str]) -> str:
+    approvals = _APPROVAL.findall(" ".join(results))
+    return prompt.replace("$APPROVAL", approvals[-1]) if approvals else prompt
 
 
 def _blocks(name: str, argument: str) -> list[Block]:

@@ -210,12 +210,30 @@ def detach() -> None:
     os.close(readable)
 
 
+def keep_connection(hub: Hub) -> socket.socket:
+    """Return a connection on which a call has succeeded."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(SECONDS)
+    connection.connect(hub.record["socket"])
+    connection.sendall(request("echo.once", {"message": "hi"}) + b"\n")
+    received = b""
+    while b'"type":"done"' not in received:
+        received += connection.recv(65536)
+    assert b'"type":"error"' not in received, received
+    return connection
+
+
 def leave(file: str, arguments: list[str]) -> None:
     """Start a process that outlives this one, in a session and with an environment of its own."""
     command = [sys.executable, __file__, "--left", str(os.getpid()), file, *arguments]
     path = os.environ.get("PYTHONPATH", "")
     with subprocess.Popen(
-        command, env={"PYTHONPATH": path}, start_new_session=True, stdout=subprocess.PIPE
+        command,
+        env={"PYTHONPATH": path},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        # The hub waits a moment for the end of an agent's open output.
+        stderr=subprocess.DEVNULL,
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -230,10 +248,14 @@ def main(arguments: list[str]) -> None:
         leave(arguments[1], arguments[2:])
     elif arguments[0] == "--left":
         agent = os.pidfd_open(int(arguments[1]))
+        kept = keep_connection(Hub(arguments[3]))
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         select.select([agent], [], [], SECONDS)
-        Path(arguments[2]).write_text(call(*arguments[3:]))
+        outcomes = json.loads(call(*arguments[3:]))
+        # The hub has closed it, with a reason.
+        outcomes["kept"] = kept.makefile("rb").read().decode()
+        Path(arguments[2]).write_text(json.dumps(outcomes))
         return
     sys.stdout.write(call(*arguments) + "\n")
     sys.stdout.flush()

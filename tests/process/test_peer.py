@@ -186,7 +186,7 @@ async def test_a_connection_of_a_child_that_is_being_started_waits(
                 await running
             assert await finding == Origin(UNKNOWN)
         else:
-            assert await running == Origin(AGENT)
+            assert await running == Origin(AGENT, root=identity(process.pid))
             # When it has ended, its processes have no actor.
             assert actors.find_unix(accepted) == Origin(UNKNOWN)
 
@@ -200,7 +200,7 @@ def test_a_token_gives_a_program_its_actor(listener: Listener) -> None:
         assert actors.admit(origin, PERSON, None, origin.process) == PERSON
         assert actors.admit(origin, PERSON, "secret", origin.process) == AGENT
         # It is an agent on all other connections too, with or without a token.
-        assert actors.find_unix(accepted) == Origin(AGENT)
+        assert actors.find_unix(accepted) == Origin(AGENT, root=identity(process.pid))
         actors.register_token("another", Actor("session", "two"))
         assert actors.admit(Origin(AGENT), PERSON, "another", None) == AGENT
         assert actors.admit(Origin(UNKNOWN), PERSON, "another", None) == UNKNOWN

@@ -20,7 +20,7 @@ from hubd.mcp.on_demand import LazyMcp
 from hubd.mcp.transports.delivery import CONNECTION, Delivery, Flushable, HttpPeer
 from hubd.plexus.actors import process_id
 from hubd.plexus.large import parse, pause
-from hubd.rpc.gate import Gate, Refusal, session_token
+from hubd.rpc.gate import Gate, Refusal
 from hubd.wire import jsonrpc
 from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.limits import LARGE_BYTES, MCP_COUNTS, MESSAGE_SECONDS
@@ -189,7 +189,7 @@ class _App:
         Raises:
             Unauthenticated: Its session token is not registered.
         """
-        actors, token = self._lazy.clients.hub.actors, session_token(headers)
+        actors, token = self._lazy.clients.hub.actors, self._gate.session_token(headers)
         # Once for each connection, which belongs to one process.
         origin = await connection.origin(actors)
         sessions = headers.get_all("Mcp-Session-Id")

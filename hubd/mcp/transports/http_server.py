@@ -7,7 +7,7 @@ ends requests by cancelling them, with a stack trace in the log for each.
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from uuid import uuid4
@@ -128,6 +128,8 @@ class _Connection(HttpConnection):
         self.id = uuid4().hex
         # Finds the process that made the connection; created for the first admitted request.
         self._finding: asyncio.Task[Origin] | None = None
+        # Ends the watch for the end of the agent that made the connection.
+        self._end_watch: Callable[[], None] | None = None
         # Set if the connection ends before all written bytes are sent.
         self._failed = False
         self._lost = asyncio.Event()
@@ -146,6 +148,8 @@ class _Connection(HttpConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_deadline()
         self.server_state.idle.pop(self, None)
+        if self._end_watch is not None:
+            self._end_watch()
         self._failed = self._failed or exc is not None
         super().connection_lost(exc)
         self._lost.set()
@@ -164,10 +168,17 @@ class _Connection(HttpConnection):
     async def origin(self, actors: Actors) -> Origin:
         """Return the process that made the connection. It is looked up once."""
         if self._finding is None:
-            finding = actors.of_tcp(self.transport.get_extra_info("socket"))
-            self._finding = asyncio.create_task(finding)
+            self._finding = asyncio.create_task(self._find(actors))
         # A request that is cancelled does not end the search for the next one.
         return await asyncio.shield(self._finding)
+
+    async def _find(self, actors: Actors) -> Origin:
+        origin = await actors.of_tcp(self.transport.get_extra_info("socket"))
+        end_watch = actors.watch(origin, self.abort)
+        if self.is_lost:
+            end_watch()
+        self._end_watch = end_watch
+        return origin
 
     def response_completed(self) -> None:
         self._update_idle()

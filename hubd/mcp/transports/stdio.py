@@ -7,7 +7,7 @@ messages, unchanged.
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -44,14 +44,21 @@ async def serve_mcp_stdio(lazy: LazyMcp, path: Path) -> AsyncIterator[UnixListen
         assert task is not None
         crowded = len(bridges) >= MAX_BRIDGES and not _make_room(bridges)
         activity = bridges[task] = Activity()
+        actors = lazy.clients.hub.actors
+        end_watch: Callable[[], None] | None = None
         try:
-            await _serve_bridge(lazy, reader, writer, activity, crowded=crowded)
+            # At once, because the process may end soon.
+            origin = await actors.of_unix(writer.get_extra_info("socket"))
+            end_watch = actors.watch(origin, writer.transport.abort)
+            await _serve_bridge(lazy, reader, writer, activity, origin, crowded=crowded)
         except asyncio.CancelledError:
             # The daemon stops, or another client needs the place. asyncio would log a task that
             # ends as cancelled.
             if activity.is_evicted:
                 _refuse(writer, Overloaded(EVICTED.format(MAX_BRIDGES)), None)
         finally:
+            if end_watch is not None:
+                end_watch()
             bridges.pop(task, None)
             writer.close()
 
@@ -87,12 +94,11 @@ async def _serve_bridge(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     activity: Activity,
+    origin: Origin,
     *,
     crowded: bool,
 ) -> None:
     """Serve one client, or send it the reason for a refusal."""
-    # At once, because the process may end soon.
-    origin = await lazy.clients.hub.actors.of_unix(writer.get_extra_info("socket"))
     hello = await _read_object(reader, HELLO_SECONDS)
     if hello is None:
         log.warning("rejected a connection to the MCP socket that is not `hubd mcp`")

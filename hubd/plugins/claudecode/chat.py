@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -24,9 +25,11 @@ from hubd.plugins.claudecode.program.private_files import in_files
 from hubd.plugins.claudecode.protocol.accumulator import Accumulator
 from hubd.plugins.claudecode.protocol.messages import read_line
 from hubd.plugins.claudecode.protocol.updates import ToolResult, TurnResult, Update
+from hubd.plugins.claudecode.record.disk import DISK_FAILURES
+from hubd.plugins.claudecode.record.interruption import can_continue
 from hubd.plugins.claudecode.record.live import Live
 from hubd.plugins.claudecode.record.mirror import Mirror
-from hubd.plugins.claudecode.record.recording import DISK_FAILURES, Recording
+from hubd.plugins.claudecode.record.recording import Recording
 from hubd.storage import ids
 from hubd.storage.database import Database, Tx
 from hubd.storage.streams import streams
@@ -38,6 +41,8 @@ INTERRUPT_SECONDS: Final = 5.0
 # The program writes a call to its session file about 0.1 s after it asks.
 SYNC_SECONDS: Final = 0.05
 SYNC_ATTEMPTS: Final = 40
+# The exit statuses of programs that SIGTERM has ended.
+TERMINATED: Final = (-signal.SIGTERM, 128 + signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -125,23 +130,28 @@ class Chat:
         Cancelling ends the program and interrupts the chat. Only a stopping hub cancels.
         """
         error: str | None = None
+        is_stopped = False
         try:
             async with asyncio.TaskGroup() as tasks:
                 flusher = tasks.create_task(self.recording.flush_repeatedly())
                 error = await self._talk()
                 flusher.cancel()
         except asyncio.CancelledError:
-            if not self.is_parked:
-                self._ending = self._ending or "interrupted"
+            is_stopped = True
             self.recording.stop()
         except BaseExceptionGroup as group:
             error = self._explain(group)
         await self.questions.close()
         for sync in self._syncs:
             sync.cancel()
-        if self.is_parked and self._ending is None and self.recording.mirror.result is None:
-            await self._leave_open()
+        can_wait = (self.is_parked or is_stopped) and self._ending is None
+        if can_wait and self.recording.mirror.result is None and await self._leave_open():
             return
+        if is_stopped or self.is_parked:
+            self._ending = self._ending or "interrupted"
+            error = "the hub was stopped" if is_stopped else "the waiting call can't be continued"
+        if self._launch.resumption is not None:
+            await self._launch.resumption.withdraw()
         # Unfinished blocks stay in the record, and are marked as cut off.
         ending = asyncio.create_task(self._end(error, self._accumulator.end(None)))
         while not ending.done():
@@ -173,27 +183,44 @@ class Chat:
             await child.end()
             await self._ended_or_stuck()
 
-    async def park(self) -> None:
-        """End the program while its calls wait for approvals; do nothing if it does not wait.
+    async def park(self) -> bool:
+        """End the program while all its calls wait for approvals.
 
         The program gets SIGTERM before the end of its input, which it would take for a denial.
-        """
-        if self.questions.can_park and self._child is not None and self._ending is None:
-            self.is_parked = True
-            self.questions.abandon()
-            await self._child.end(eof=False)
 
-    async def _leave_open(self) -> None:
-        """Record that the program has ended, and that the chat waits without it."""
-        updates = self._accumulator.end(0)
+        Returns:
+            False if it can't end now.
+        """
+        if not self.questions.can_park or self._child is None or self._ending is not None:
+            return False
+        self.is_parked = True
+        self.questions.abandon()
+        await self._child.end(eof=False)
+        return True
+
+    async def _leave_open(self) -> bool:
+        """Record that the program has ended, and that the chat waits without it.
+
+        Returns:
+            False if no call of the chat can be continued: the chat has to end.
+        """
+
+        def leave(tx: Tx) -> bool:
+            store.forget_run(tx, self._stream.key)
+            return can_continue(tx, self._stream.key)
+
+        await self.recording.settle()
         try:
-            await self.recording.take(updates)
-            await self.recording.until_written(lambda tx: store.forget_run(tx, self._stream.key))
+            await self.recording.take(self._accumulator.end(0))
+            if not await self.recording.until_written(leave):
+                return False
         except DISK_FAILURES as failure:
+            # The hub is stopping. The next one finds out whether the chat can continue.
             log.error("a parked chat was not recorded in full: %s", failure, extra=self._extra)
         log.info("chat parked: it waits for an approval without a process", extra=self._extra)
         self.is_left_open = True
         self.ended.set()
+        return True
 
     async def _secure_native_file(self, tool_use_id: str) -> None:
         """Store the path of the program's session file, and let the disk take the call in it.
@@ -258,31 +285,38 @@ class Chat:
             acts_as=launch.acts_as,
         ) as child:
             self._child = child
-            pid, started = child.identity
-            await self.recording.until_written(
-                lambda tx: store.note_run(tx, self._stream.key, pid, started)
-            )
-            if self._ending is not None:
-                return None
-            if launch.content:
-                await process.send_user(child, launch.content)
             try:
-                has_result = await self._record(child, is_stage=is_stage)
+                return await self._converse(child, is_stage=is_stage)
             except asyncio.CancelledError:
                 # The hub stops. The program must not take the end of its input for a denial.
-                if self.questions.can_park and self._ending is None:
-                    await self.park()
+                if self.questions.is_waiting or launch.resumption is not None:
+                    self.questions.abandon()
+                    await child.end(eof=False)
                 raise
-            status = await child.wait()
-            if self.is_parked:
-                return None
-            await self.recording.take(self._accumulator.end(status))
-            if is_stage:
-                return None if has_result else explain(status, child.stderr_tail)
-            result = self.recording.mirror.result
-            if result is None:
-                return explain(status, child.stderr_tail)
-            return explain_result(result) if result.is_error else None
+
+    async def _converse(self, child: ChildProcess, *, is_stage: bool) -> str | None:
+        pid, started = child.identity
+        await self.recording.until_written(
+            lambda tx: store.note_run(tx, self._stream.key, pid, started)
+        )
+        if self._ending is not None:
+            return None
+        if self._launch.content:
+            await process.send_user(child, self._launch.content)
+        has_result = await self._record(child, is_stage=is_stage)
+        status = await child.wait()
+        if status in TERMINATED and self._ending is None and self.questions.can_park:
+            # A machine that shuts down sends SIGTERM to all processes at once.
+            self.is_parked = True
+        if self.is_parked:
+            return None
+        await self.recording.take(self._accumulator.end(status))
+        if is_stage:
+            return None if has_result else explain(status, child.stderr_tail)
+        result = self.recording.mirror.result
+        if result is None:
+            return explain(status, child.stderr_tail)
+        return explain_result(result) if result.is_error else None
 
     async def _record(self, child: ChildProcess, *, is_stage: bool) -> bool:
         """Record the lines of the program; return whether it printed a result."""
@@ -294,6 +328,7 @@ class Chat:
                     continue
                 updates = self._accumulator.feed(message)
                 is_result = any(isinstance(update, TurnResult) for update in updates)
+                self.questions.follow(updates)
                 if is_stage:
                     updates = [update for update in updates if isinstance(update, ToolResult)]
                 await self.recording.take(updates)
@@ -322,7 +357,7 @@ class Chat:
         status: streams.Status = "failed" if error else "complete"
         if self._ending is not None:
             status = self._ending
-            error = {"cancelled": "the chat was cancelled"}.get(status, "the hub was stopped")
+            error = "the chat was cancelled" if status == "cancelled" else error
         try:
             await self._write_end(status, error, rest)
         except DISK_FAILURES as failure:

@@ -1,4 +1,4 @@
-"""The queue of chats: start them in order, cancel them, and recover after a crash."""
+"""The queue of chats: start them in order, continue them, and cancel them."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from hubd.activation import (
     Conflict,
@@ -16,28 +16,28 @@ from hubd.activation import (
     HubError,
     Unavailable,
 )
-from hubd.errors import reason_of
 from hubd.plugins.claudecode import options as session_options
 from hubd.plugins.claudecode import sessions, store
 from hubd.plugins.claudecode.chat import Chat
+from hubd.plugins.claudecode.chat_continuation import ChatContinuation
 from hubd.plugins.claudecode.chat_request import AcceptedChat, ChatRequest
 from hubd.plugins.claudecode.chat_start import ChatStart, PreparedChat
 from hubd.plugins.claudecode.parked_chats import ParkedChats
+from hubd.plugins.claudecode.parking import Parking
+from hubd.plugins.claudecode.places import MAX_RUNNING, Places
 from hubd.plugins.claudecode.program.engine import Engine, Settings
 from hubd.plugins.claudecode.program.private_files import remove_left_over
+from hubd.plugins.claudecode.record import disk
 from hubd.plugins.claudecode.record.context import Context
-from hubd.plugins.claudecode.record.interruption import end_without_process, sort_left_open
+from hubd.plugins.claudecode.record.disk import DISK_FAILURES
 from hubd.plugins.claudecode.record.live import Live
-from hubd.plugins.claudecode.record.recording import DISK_FAILURES, RETRY_SECONDS
+from hubd.plugins.claudecode.recovery import Recovery
 from hubd.plugins.claudecode.sessions import SESSIONS, SessionRow
 from hubd.storage import ids
 from hubd.storage.database import Database, Tx
 from hubd.storage.streams import streams
 
 log = logging.getLogger("hubd.claudecode")
-
-# The maximum number of chats that run at once; the others wait.
-MAX_RUNNING: Final = 64
 
 T = TypeVar("T")
 
@@ -50,18 +50,17 @@ class Queue:
         self._host = host
         self.context = context
         self._chat_start = ChatStart(db, host, context, settings)
-        # The running chats by stream, and the running stream of each busy session.
-        self._running: dict[int, Chat] = {}
-        self._busy: dict[bytes, int] = {}
-        # The environments of waiting chats, by the ids of their streams. They are not stored.
+        self._continuation = ChatContinuation(db, host, context, self._chat_start)
+        self._places = Places()
+        # The environments of open chats, by the ids of their streams. They are not stored.
         self._environments: dict[bytes, Mapping[str, str]] = {}
-        # The chats that wait for approvals without a process. Their sessions are busy.
-        self._parked = ParkedChats(db, self._continue)
+        self._parked = ParkedChats(
+            db, self._places, self._prepare_parked, self._begin, self._after_parked
+        )
+        self._parking = Parking(settings.park_secs, self._spawn)
         self._tasks: set[asyncio.Task[Any]] = set()
         # Set when all processes of an earlier hub have ended; no chat starts before that.
         self._reaped = asyncio.Event()
-        # The timers of chats that wait for approvals, by stream.
-        self._park_timers: dict[int, asyncio.TimerHandle] = {}
         # True while the queue waits for a disk that refuses writes.
         self._retrying = False
         self._closing = False
@@ -69,42 +68,27 @@ class Queue:
     async def recover(self) -> None:
         """Mark the running chats of an earlier hub as interrupted, and end their processes.
 
-        The processes end in the background. Queued chats start after that.
+        The processes end in the background. Queued and parked chats start after that.
         """
         await asyncio.to_thread(remove_left_over, self._chat_start.private_files)
-        now = int(time.time())
-        left_open = await self._db.transaction(lambda tx: sort_left_open(tx, now))
-        for stream in left_open.interrupted:
-            log.warning("chat interrupted", extra={"stream_id": ids.text(stream.id)})
-        for stream in left_open.waiting:
-            self._busy[stream.session_id] = stream.key
+        recovery = Recovery(self._db, self._host)
+        for stream in await recovery.sort():
+            self._places.busy[stream.session_id] = stream.key
             self._parked.add(stream)
-            log.info("chat waits for an approval", extra={"stream_id": ids.text(stream.id)})
-        self._spawn(self._start_after(await store.runs(self._db)))
-        self._spawn(self._parked.watch())
+        self._spawn(self._start_after(recovery))
 
-    async def _start_after(self, runs: list[tuple[int, bytes, int, str]]) -> None:
-        """End the processes of an earlier hub, then start queued chats."""
-        await asyncio.gather(*(self._reap(*run) for run in runs))
+    async def _start_after(self, recovery: Recovery) -> None:
+        await recovery.end_processes()
         # Agents ask another plugin for approvals.
         await self._host.hub_started()
         self._reaped.set()
-        self._parked.wake()
+        self._spawn(self._parked.watch())
         await self._start_waiting()
 
-    async def _reap(self, stream: int, stream_id: bytes, pid: int, started: str) -> None:
-        if await self._host.end_process(pid, started, ids.text(stream_id)):
-            extra = {"stream_id": ids.text(stream_id)}
-            log.warning("ended process %d of a hub that crashed", pid, extra=extra)
-        # If the disk refuses this, the next hub looks for the process again.
-        with suppress(*DISK_FAILURES):
-            await self._db.transaction(lambda tx: store.forget_run(tx, stream))
-
     async def close(self) -> None:
-        """Interrupt all running chats; return when their ends are on disk."""
+        """Interrupt or park all running chats; return when their ends are on disk."""
         self._closing = True
-        for timer in self._park_timers.values():
-            timer.cancel()
+        self._parking.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -201,11 +185,11 @@ class Queue:
         If the disk refuses the end of the chat, its program is ended anyway, and the returned
         stream is still open.
         """
-        chat = self._running.get(stream.key)
+        chat = self._places.running.get(stream.key)
         if chat is not None:
             await chat.cancel()
         if stream.key in self._parked:
-            await self._cancel_parked(stream)
+            await self._parked.cancel(stream)
         elif stream.status == "queued":
             now = int(time.time())
 
@@ -219,24 +203,14 @@ class Queue:
             await self._wake_waiting(stream.session_id)
         return await streams.reread(self._db, stream.key)
 
-    async def _cancel_parked(self, stream: streams.StreamRow) -> None:
-        now = int(time.time())
-        reason = "the chat was cancelled"
-        await self._db.transaction(
-            lambda tx: end_without_process(tx, stream.key, "cancelled", reason, now)
-        )
-        self._parked.remove(stream.key)
-        self._busy.pop(stream.session_id, None)
-        await self._start_next(stream.session_id)
-
     def live(self, stream: int) -> Live | None:
         """Return the unfinished blocks of a chat, if it runs."""
-        chat = self._running.get(stream)
+        chat = self._places.running.get(stream)
         return chat.live if chat else None
 
     def waits_for_disk(self, session_id: bytes) -> bool:
         """Return whether the disk refuses the record of a session's chat for now."""
-        chat = self._running.get(self._busy.get(session_id, 0))
+        chat = self._places.chat_of(session_id)
         return chat is not None and chat.waits_for_disk
 
     async def place_in_queue(self, stream: streams.StreamRow) -> str:
@@ -244,12 +218,13 @@ class Queue:
         waiting = await store.waiting_streams(self._db, stream.session_id)
         ahead = {key for key in waiting if key < stream.key}
         # A chat that is being started may still be in the queue.
-        if stream.session_id in self._busy:
-            ahead |= {self._busy[stream.session_id]} - {stream.key}
+        busy = self._places.busy
+        if stream.session_id in busy:
+            ahead |= {busy[stream.session_id]} - {stream.key}
         if ahead:
             chats = "chat" if len(ahead) == 1 else "chats"
             return f"queued behind {len(ahead)} {chats} of this session"
-        is_crowded = stream.session_id not in self._busy and self._working >= MAX_RUNNING
+        is_crowded = stream.session_id not in busy and self._places.is_full
         return f"queued: at most {MAX_RUNNING} chats run at once" if is_crowded else "starting"
 
     async def _start_next(self, session_id: bytes) -> dict[int, HubError]:
@@ -266,7 +241,7 @@ class Queue:
             if waiting is None or not self._has_room(session_id):
                 break
             stream, request = waiting
-            self._busy[session_id] = stream
+            self._places.busy[session_id] = stream
             started = False
             try:
                 started = await self._start(stream, session_id, ChatRequest(**json.loads(request)))
@@ -283,7 +258,7 @@ class Queue:
                 failed[stream] = ExecutionError(f"{type(error).__name__}: {error}")
             finally:
                 if not started:
-                    del self._busy[session_id]
+                    del self._places.busy[session_id]
             if started:
                 break
             has_freed_place = True
@@ -303,7 +278,7 @@ class Queue:
         """Start waiting chats of all sessions, up to the maximum."""
         try:
             for session_id in await store.waiting_sessions(self._db):
-                if self._working >= MAX_RUNNING:
+                if self._places.is_full:
                     break
                 await self._start_next(session_id)
         except DISK_FAILURES as error:
@@ -318,30 +293,14 @@ class Queue:
         self._spawn(self._retry())
 
     async def _retry(self) -> None:
-        await asyncio.sleep(RETRY_SECONDS)
+        await disk.pause()
         self._retrying = False
         self._parked.wake()
         await self._start_waiting()
 
     def _has_room(self, session_id: bytes) -> bool:
         """Return whether a chat of a session may start now."""
-        is_free = session_id not in self._busy and self._working < MAX_RUNNING
-        return is_free and not self._closing
-
-    @property
-    def _working(self) -> int:
-        """The number of chats that hold a place: those that do not wait for an approval."""
-        waiting = sum(chat.questions.is_waiting for chat in self._running.values())
-        return len(self._busy) - len(self._parked) - waiting
-
-    async def _make_room(self) -> None:
-        """Park the chat that waits longest for an approval, if too many processes run."""
-        if len(self._running) < MAX_RUNNING:
-            return
-        parkable = [chat for chat in self._running.values() if chat.questions.can_park]
-        if parkable:
-            await parkable[0].park()
-            await parkable[0].ended.wait()
+        return self._places.may_start(session_id) and not self._closing
 
     async def _start(self, stream_key: int, session_id: bytes, request: ChatRequest) -> bool:
         """Start a chat; return False if it was cancelled in the meantime.
@@ -350,7 +309,7 @@ class Queue:
             HubError: The chat cannot start.
         """
         await self._reaped.wait()
-        await self._make_room()
+        await self._places.make_room()
         session = await SESSIONS.look_up(self._db, ids.text(session_id))
         row = await streams.reread(self._db, stream_key)
         prepared = await self._chat_start.prepare(
@@ -362,70 +321,43 @@ class Queue:
         )
         return await self._begin(prepared, row)
 
-    async def _continue(self, stream: streams.StreamRow) -> bool:
-        """Continue a parked chat after the decisions about its calls.
+    async def _prepare_parked(self, stream: streams.StreamRow) -> PreparedChat:
+        session = await SESSIONS.look_up(self._db, ids.text(stream.session_id))
+        return await self._continuation.prepare(
+            stream,
+            session,
+            self._environments.get(stream.id),
+            lambda: self._questions_changed(stream.key),
+        )
 
-        Returns:
-            False if no place is free; the chat is tried again when one is.
-        """
-        if not self._reaped.is_set() or self._closing or self._working >= MAX_RUNNING:
-            return False
-        self._parked.remove(stream.key)
-        now = int(time.time())
-        started = False
-        try:
-            await self._make_room()
-            session = await SESSIONS.look_up(self._db, ids.text(stream.session_id))
-            prepared = await self._chat_start.prepare_parked(
-                stream,
-                session,
-                self._environments.get(stream.id),
-                lambda: self._questions_changed(stream.key),
-            )
-            started = await self._begin(prepared, stream)
-        except DISK_FAILURES as error:
-            self._parked.add(stream)
-            self._try_later(error)
-            return True
-        except (HubError, OSError) as error:
-            reason = f"the call can't be carried out: {reason_of(error)}"
-            log.warning("%s", reason, extra={"stream_id": ids.text(stream.id)})
-            await self._db.transaction(
-                lambda tx: end_without_process(tx, stream.key, "interrupted", reason, now)
-            )
-        finally:
-            if not started and stream.key not in self._parked:
-                self._busy.pop(stream.session_id, None)
-        if not started:
+    def _after_parked(self, stream: streams.StreamRow) -> None:
+        """Start other chats after a parked one has ended."""
+        self._environments.pop(stream.id, None)
+        if not self._closing:
             self._spawn(self._start_waiting())
-        return True
 
     def _questions_changed(self, stream: int) -> None:
-        """Start or stop the time after which a waiting chat is parked."""
-        chat = self._running.get(stream)
+        """Act on a chat that begins or ceases to wait for approvals."""
+        chat = self._places.running.get(stream)
         if chat is None or self._closing:
             return
+        self._parking.update(stream, chat)
         if chat.questions.is_waiting:
             # It holds no place any more.
+            self._parked.wake()
             self._spawn(self._start_waiting())
-            if stream not in self._park_timers:
-                self._park_timers[stream] = asyncio.get_running_loop().call_later(
-                    self._chat_start.park_seconds, lambda: self._spawn(chat.park())
-                )
-        elif stream in self._park_timers:
-            self._park_timers.pop(stream).cancel()
 
     async def _begin(self, prepared: PreparedChat, row: streams.StreamRow) -> bool:
         chat, begin = prepared
         stream_key = row.key
         # From now on, `cancel` finds the chat here.
-        self._running[stream_key] = chat
+        self._places.running[stream_key] = chat
         started = False
         try:
             started = await self._db.transaction(begin)
         finally:
             if not started:
-                del self._running[stream_key]
+                del self._places.running[stream_key]
                 chat.ended.set()
         if started:
             log.info("chat started", extra={"stream_id": ids.text(row.id)})
@@ -438,13 +370,12 @@ class Queue:
         try:
             await chat.run()
         finally:
-            self._running.pop(stream.key, None)
-            if stream.key in self._park_timers:
-                self._park_timers.pop(stream.key).cancel()
+            self._places.running.pop(stream.key, None)
+            self._parking.stop(stream.key)
             if chat.is_left_open:
                 self._parked.add(stream)
             else:
-                self._busy.pop(stream.session_id, None)
+                self._places.busy.pop(stream.session_id, None)
                 self._environments.pop(stream.id, None)
             self._db.waiters.wake(stream.topic)
         self._parked.wake()

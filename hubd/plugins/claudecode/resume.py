@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from hubd.plugins.claudecode.native import session_file, write_session
 from hubd.plugins.claudecode.native.entries import as_entry, parse
+from hubd.plugins.claudecode.native.pending_call import live_marker
 from hubd.plugins.claudecode.record.context import Context, for_program
 from hubd.plugins.claudecode.sessions import SessionRow
 from hubd.storage.arbor.tree import Place
@@ -99,10 +100,13 @@ async def prepare(
 def _look_for(uuid: str, file: Path) -> tuple[bool, bool]:
     """Return whether a session file has a message, and whether it is the last one.
 
-    A crash may have lost the message, and another program may have continued the session.
+    A crash may have lost the message, and another program may have continued the session. A file
+    with a marker is not used: its next process, even that of a fork, would carry out the call.
     """
     is_there = False
     try:
+        if live_marker(file) is not None:
+            return False, False
         with file.open("rb") as lines:
             for line in lines:
                 if not is_there:

@@ -110,6 +110,7 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         WHERE status = 'pending';
     CREATE INDEX claudecode_approvals_stream ON claudecode_approvals (stream, tool_use_id);
     CREATE INDEX claudecode_approvals_session ON claudecode_approvals (session_id, key);
+    CREATE INDEX claudecode_approvals_call ON claudecode_approvals (tool_use_id);
 
     ALTER TABLE claudecode_sessions ADD COLUMN parent TEXT;
 

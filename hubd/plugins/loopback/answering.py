@@ -60,6 +60,11 @@ class Answering:
                 suggestion="A person can answer it, or the agent that started the session if "
                 "its approver includes the parent",
             )
+        if actor.is_agent and reply.remember == "always":
+            raise PermissionDenied(
+                "an agent can't add a rule for all sessions, because it decides its own calls too",
+                suggestion="Use remember=session, or let a person answer",
+            )
         if not reply.approve and (reply.updated_input is not None or reply.answers is not None):
             raise InvalidParams("a denied call has no input: leave out updated_input and answers")
         tool_input = dict(json.loads(row.input))

@@ -14,7 +14,7 @@ from hubd.plugins.claudecode.approvals import store
 from hubd.plugins.claudecode.approvals.limits import default_approver
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, NewApproval, Resolution
 from hubd.plugins.claudecode.approvals.who import actor_text
-from hubd.plugins.claudecode.record.recording import DISK_FAILURES, RETRY_SECONDS
+from hubd.plugins.claudecode.record.disk import until_written
 from hubd.plugins.claudecode.sessions import SESSIONS, SessionRow
 from hubd.plugins.loopback import rule_store
 from hubd.plugins.loopback.rules.decide import decide
@@ -87,12 +87,8 @@ class Asking:
         # Paths are looked up on the disk.
         subject = await asyncio.to_thread(prepare, call)
         now = int(time.time())
-        while True:
-            try:
-                return await self._db.transaction(lambda tx: _store(tx, new, subject, now))
-            except DISK_FAILURES:
-                # The agent waits meanwhile.
-                await asyncio.sleep(RETRY_SECONDS)
+        # The agent waits meanwhile.
+        return await until_written(self._db, lambda tx: _store(tx, new, subject, now))
 
     async def _new(self, actor: Actor, session: SessionRow | None, request: Request) -> NewApproval:
         now = int(time.time())

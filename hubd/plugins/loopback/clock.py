@@ -12,7 +12,7 @@ from hubd.errors import HubError
 from hubd.plugins.claudecode.approvals import store
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, Resolution
 from hubd.plugins.claudecode.approvals.who import is_asked
-from hubd.plugins.claudecode.record.recording import DISK_FAILURES
+from hubd.plugins.claudecode.record.disk import DISK_FAILURES
 from hubd.storage.database import Database
 
 log = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ class Loopback(
     async def lifespan(self) -> AsyncIterator[None]:
         """Accept the tokens of earlier configurations, and watch deadlines while the hub runs."""
         await self.host.in_thread(self.register_tokens)
-        clock = Clock(self.db, self.host, self.settings(Settings).notify)
+        clock = Clock(self.db, self.host, self.settings(Settings).notify_command)
         task = asyncio.create_task(clock.run(), name="approvals' times")
         try:
             yield

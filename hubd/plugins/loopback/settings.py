@@ -1,8 +1,6 @@
 """The settings of loopback."""
 
-import shlex
-
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field
 
 
 class Settings(BaseModel, defer_build=True):
@@ -12,11 +10,13 @@ class Settings(BaseModel, defer_build=True):
     deadline_secs: int = Field(86_400, ge=1)
     # Seconds after which people are asked too, if a session's approver is `parent_then_human`.
     escalate_secs: int = Field(300, ge=0)
-    # A command and its arguments, as a list or as a text with shell quoting; no shell runs it. It
-    # gets each approval that people are asked about as JSON on its standard input.
-    notify: list[str] = Field(default_factory=list)
+    # A command line for the shell, or a program and its arguments. It gets each approval that
+    # people are asked about as JSON on its standard input.
+    notify: str | list[str] | None = None
 
-    @field_validator("notify", mode="before")
-    @classmethod
-    def _split(cls, value: object) -> object:
-        return shlex.split(value) if isinstance(value, str) else value
+    @property
+    def notify_command(self) -> list[str]:
+        """The program and its arguments; empty if there is none."""
+        if isinstance(self.notify, str):
+            return ["sh", "-c", self.notify]
+        return self.notify or []

@@ -4,6 +4,7 @@ An event is a row, a node in lane `events`, and the moved head of its stream, in
 Functions with `tx` compose with other writes of a plugin.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -183,6 +184,15 @@ async def reread(db: Database, key: int) -> StreamRow:
     if not rows:
         raise NotFound("the stream was deleted")
     return StreamRow._make(rows[0])
+
+
+async def with_status(db: Database, keys: Sequence[int], status: Status) -> list[StreamRow]:
+    """Return the streams among some that have a status, the oldest first."""
+    sql = (
+        f"{_STREAM} WHERE s.key IN (SELECT value FROM json_each(?)) AND s.status = ? ORDER BY s.key"
+    )
+    rows = await db.fetch_rows(sql, json.dumps(list(keys)), status)
+    return [StreamRow._make(row) for row in rows]
 
 
 async def look_up(db: Database, written: str) -> StreamRow:

@@ -29,15 +29,7 @@ from tests.mcp.bridge_support import (
 )
 from tests.mcp.notified_clients import until
 from tests.mcp.support import serving
-from tests.support import (
-    HUBD,
-    PATIENCE_SECONDS,
-    Daemon,
-    McpDaemon,
-    environment,
-    events_of,
-    hubd,
-)
+from tests.support import HUBD, PATIENCE_SECONDS, Daemon, McpDaemon, environment, events_of, hubd
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -99,7 +99,7 @@ class ScriptedChat:
     async def end(self, status: streams.Status = "complete") -> None:
         """The chat is over, in the order in which the real one lets go."""
         await self.recording.end(status, None if status == "complete" else status)
-        self.plugin.queue._running.pop(self.stream.key)
+        self.plugin.queue._places.running.pop(self.stream.key)
         self.plugin.db.waiters.wake(self.stream.topic)
 
 
@@ -136,7 +136,7 @@ async def begin_chat(plugin: ClaudeCode, name: str = "s", prompt: str = "hello")
     launch = Launch((), ChatOptions(), "/", {})
     chat = Chat(plugin.host, plugin.db, stream, mirror, Engine("offline", ()), launch)
     # As `Queue` does for a chat with a running program.
-    plugin.queue._running[stream.key] = chat
+    plugin.queue._places.running[stream.key] = chat
     return ScriptedChat(plugin, session, stream, chat)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hubd.plugins.claudecode import queue as chats
+from hubd.plugins.claudecode import places
 from hubd.plugins.claudecode.plugin import ClaudeCode
 from tests.fakes.agent_process import claude_program
 from tests.fakes.gate import Gate
@@ -303,13 +303,13 @@ async def test_a_chat_queued_before_a_restart_does_not_get_the_environment_of_an
     second = await here.begin(run("echo whose: $WHOSE"))
     await here.until_said(first)
     await here.stop()
-    monkeypatch.setattr(chats, "MAX_RUNNING", 0)
+    monkeypatch.setattr(places, "MAX_RUNNING", 0)
     await here.start()
     plugin = here.hub.find(["claudecode"]).activation
     assert isinstance(plugin, ClaudeCode)
     # The hub has tried to go on with it, and found no room.
     await asyncio.gather(*plugin.queue._tasks)
-    monkeypatch.setattr(chats, "MAX_RUNNING", 64)
+    monkeypatch.setattr(places, "MAX_RUNNING", 64)
     # A call of another client on the same session starts the queue.
     here.environment["WHOSE"] = "somebody else's"
     third = await here.begin(say("third"))
@@ -367,7 +367,7 @@ async def test_a_chat_can_be_cancelled_at_any_moment_of_its_start(here: World, t
 async def test_more_chats_than_may_run_at_once_wait_and_all_end(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chats, "MAX_RUNNING", 2)
+    monkeypatch.setattr(places, "MAX_RUNNING", 2)
     started = await asyncio.gather(*(here.begin(say(f"n{n}"), name=f"s{n}") for n in range(6)))
     ended = await asyncio.gather(*(here.end_of(each) for each in started))
     assert [each.text for each in ended] == [f"n{n}" for n in range(6)]
@@ -381,7 +381,7 @@ async def test_a_waiting_chat_takes_the_place_of_one_that_cannot_start(
     await here.one("create", name="broken", working_dir=str(gone))
     await here.one("create", name="good")
     gone.rmdir()
-    monkeypatch.setattr(chats, "MAX_RUNNING", 1)
+    monkeypatch.setattr(places, "MAX_RUNNING", 1)
     for _ in range(10):
         refused, stream = await asyncio.gather(
             here.begin(say("no"), name="broken"),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from hubd.plugins.claudecode.queue import MAX_RUNNING
+from hubd.plugins.claudecode.places import MAX_RUNNING
 from tests.fakes.gate import Gate
 from tests.plugins.claudecode.chat_support import Event, Step, run, say
 from tests.plugins.claudecode.daemon_support import Caller, daemon_and_caller

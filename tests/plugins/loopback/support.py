@@ -117,6 +117,14 @@ class Desk:
         page = await self.page(stream_id, lambda page: bool(page["pending_approvals"]))
         return dict(page["pending_approvals"][0])
 
+    async def next_pending(self, stream_id: str, before: Event) -> Event:
+        """The approval that a chat waits for after another one."""
+
+        def is_next(page: Event) -> bool:
+            return any(row["id"] != before["id"] for row in page["pending_approvals"])
+
+        return dict((await self.page(stream_id, is_next))["pending_approvals"][0])
+
     async def until_parked(self, stream_id: str) -> None:
         """Wait until no process of a chat runs."""
         async with asyncio.timeout(PATIENCE_SECONDS):

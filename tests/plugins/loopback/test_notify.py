@@ -71,7 +71,7 @@ async def test_a_call_that_a_rule_decides_is_not_announced(
     ("text", "reason"),
     [
         ("echo broken >&2; exit 3", "the command of notify ended with status 3 broken"),
-        (None, "the command of notify failed: "),
+        (None, "the command of notify ended with status 127"),
     ],
 )
 async def test_a_failing_command_is_logged_and_the_approval_waits(

@@ -3,23 +3,20 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from hubd.activation import Actor, ChildProcess, Host
 from hubd.errors import HubError
 from hubd.plugins.claudecode.approvals import store
+from hubd.plugins.claudecode.approvals.resumption import UNKNOWN_OUTCOME
 from hubd.plugins.claudecode.approvals.store import Resolution
 from hubd.plugins.claudecode.program import process
 from hubd.plugins.claudecode.protocol.messages import ControlRequest, Message, Other
+from hubd.plugins.claudecode.protocol.updates import MessageStarted, ToolResult, Update
 from hubd.storage.database import Database, Tx
 
 log = logging.getLogger("hubd.claudecode")
-
-UNKNOWN_OUTCOME: Final = (
-    "This call was started before the hub stopped, and its outcome is unknown. Check whether it "
-    "took effect before you rely on it or make it again."
-)
 
 
 class Answer(NamedTuple):
@@ -44,6 +41,7 @@ class Question:
     def __init__(self, tool_use_id: str, agent_id: str | None) -> None:
         self.tool_use_id = tool_use_id
         self.agent_id = agent_id
+        self.asked_at = time.monotonic()
         # True from the moment at which the program is about to hear the answer.
         self.is_answered = False
         self.task: asyncio.Task[None]
@@ -80,6 +78,8 @@ class Questions:
         self._before_asking = before_asking
         self._changed = changed
         self._open: dict[str, Question] = {}
+        # The calls that run: they were allowed here, or their subagents work.
+        self._running: set[str] = set()
         self._withdrawals: set[asyncio.Task[None]] = set()
         # The time at which the newest answer was written, for the limit of silence.
         self.last_answer = 0.0
@@ -90,15 +90,31 @@ class Questions:
         return any(not question.is_answered for question in self._open.values())
 
     @property
+    def waiting_since(self) -> float:
+        """The time of the oldest open question, on the monotonic clock."""
+        return min((question.asked_at for question in self._open.values()), default=0.0)
+
+    @property
     def can_park(self) -> bool:
         """Whether the program can end now, and its calls be carried out by a later one.
 
-        A subagent's call can't: its program has no place to continue from.
+        No other call may run, because it would be cut off. A subagent's call has no place to
+        continue from.
         """
         questions = self._open.values()
-        return bool(questions) and not any(
-            question.is_answered or question.agent_id for question in questions
+        return bool(questions) and not (
+            self._running
+            or any(question.is_answered or question.agent_id for question in questions)
         )
+
+    def follow(self, updates: Sequence[Update]) -> None:
+        """Note which calls run, from what the program prints."""
+        for update in updates:
+            match update:
+                case MessageStarted(parent_tool_use_id=str(call)):
+                    self._running.add(call)
+                case ToolResult(tool_use_id=call):
+                    self._running.discard(call)
 
     def take(self, child: ChildProcess, message: Message) -> bool:
         """Act on a message about a question; return False for any other message."""
@@ -145,8 +161,11 @@ class Questions:
             await self._before_asking(question.tool_use_id)
             answer = await self._decide(question, request)
             question.is_answered = True
-            if answer.behavior == "allow" and not await self._start(answer):
-                answer = Answer("deny", UNKNOWN_OUTCOME)
+            if answer.behavior == "allow":
+                if await self._start(answer):
+                    self._running.add(question.tool_use_id)
+                else:
+                    answer = Answer("deny", UNKNOWN_OUTCOME)
             await process.respond(child, request_id, answer.response())
         except HubError as error:
             # The program has ended or does not read; its chat ends for that reason.
@@ -169,6 +188,7 @@ class Questions:
             with self._host.acting(self._session):
                 decision = await self._host.call_one("loopback.permit", **params)
         except HubError as error:
+            await self._withdraw(question.tool_use_id, f"the hub could not ask: {error.message}")
             return Answer("deny", f"The call could not be approved: {error.message}")
         return Answer(
             decision["behavior"],
@@ -182,12 +202,12 @@ class Questions:
         row = await store.look_up(self._db, answer.approval_id)
         return bool(await self._write(lambda tx: store.start_call(tx, row.key)))
 
-    async def _withdraw(self, tool_use_id: str) -> None:
+    async def _withdraw(self, tool_use_id: str, reason: str = "the turn ended") -> None:
         now = int(time.time())
 
         def withdraw(tx: Tx) -> None:
             row = store.newest_of_call(tx, self._stream, tool_use_id)
             if row is not None:
-                store.resolve(tx, row, Resolution("withdrawn", "hub", "the turn ended"), now)
+                store.resolve(tx, row, Resolution("withdrawn", "hub", reason), now)
 
         await self._write(withdraw)

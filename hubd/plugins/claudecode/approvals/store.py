@@ -1,8 +1,12 @@
 """The rows of approvals. Each change of a chat's approval is also an event of its stream.
 
 An approval of a chat needs no process: it stays `pending` until it is answered, also after a
-restart. `call_state` says how far the tool call has come: `waiting` until the agent hears "allow",
-`started` from the moment before that, `done` with its result.
+restart. `call_state` is the progress of the tool call:
+
+    waiting ── just before the agent gets "allow" ──▶ started ── result ──▶ done
+       └───────────── the result of a denied call ─────────────────────────▶ done
+
+A `waiting` call can be continued by another process. A `started` call is never repeated.
 """
 
 import json
@@ -26,6 +30,8 @@ Approver = Literal["human", "parent", "parent_then_human"]
 
 # Every change of any approval is written under this topic.
 ALL: Final = ("approvals",)
+
+SUBAGENT: Final = "a subagent's call can't be continued without its process"
 
 _COLUMNS: Final = (
     "key, id, asker, session_id, session_name, stream, tool_use_id, agent_id, tool_name, input, "
@@ -223,32 +229,60 @@ def resolve(tx: Tx, row: ApprovalRow, resolution: Resolution, now: int) -> Appro
 def end_all(tx: Tx, stream: int, reason: str, now: int, *, lost: bool = False) -> None:
     """End the approvals of a chat that ends.
 
-    A pending one is withdrawn. One that was approved and whose call never started is lost, and
-    the next turn tells the agent about it.
+    A pending approval is withdrawn. An approved call that has not started is lost: the next turn
+    tells the agent about it.
 
     Args:
         tx: The running transaction.
         stream: The key of the stream.
         reason: The reason, in words.
         now: The time in seconds.
-        lost: Whether pending ones are lost too, because their calls can't be continued.
+        lost: Whether the hub can't continue the chat. Pending approvals are then lost too, and the
+            next turn also tells the agent about denials that it may not have received.
     """
     for row in pending_of(tx, stream):
-        status: Status = "lost" if lost else "withdrawn"
-        resolve(tx, row, Resolution(status, "hub", reason), now)
+        why = SUBAGENT if lost and row.agent_id is not None else reason
+        resolve(tx, row, Resolution("lost" if lost else "withdrawn", "hub", why), now)
+    decided = ("approved", "denied", "timed_out") if lost else ("approved",)
     for row in of_stream(tx, stream):
-        if row.status == "approved" and row.call_state == "waiting":
+        if row.call_state == "waiting" and row.status in decided:
             tx.raw.execute(
                 "UPDATE claudecode_approvals SET status = 'lost', message = ? WHERE key = ?",
-                (f"approved by {row.decided_by}, but not carried out: {reason}", row.key),
+                (_undelivered(row, reason), row.key),
             )
             tx.topics += [ALL, row.topic]
 
 
+def _undelivered(row: ApprovalRow, reason: str) -> str:
+    """Return the decision about a call in words, and why the agent did not get it."""
+    if row.status == "approved":
+        edit = f" with the input {row.updated_input}" if row.updated_input else ""
+        return f"approved by {row.decided_by}{edit}, but not carried out: {reason}"
+    words = f": {row.message}" if row.message else ""
+    return f"denied by {row.decided_by}{words} ({reason})"
+
+
 def start_call(tx: Tx, key: int) -> bool:
-    """Note that a tool call starts; return False if it has started before."""
-    sql = "UPDATE claudecode_approvals SET call_state = 'started' WHERE key = ? AND call_state = ?"
-    return tx.raw.execute(sql, (key, "waiting")).rowcount == 1
+    """Note that a tool call starts.
+
+    Returns:
+        False if the call has started before, in this chat or in another one of the same tree: a
+        fork may have the same call.
+    """
+    return (
+        tx.raw.execute(
+            "UPDATE claudecode_approvals AS own SET call_state = 'started' "
+            "WHERE own.key = ? AND own.call_state = 'waiting' AND NOT EXISTS ("
+            "SELECT 1 FROM claudecode_approvals AS other "
+            "JOIN chat_streams AS s ON s.key = other.stream "
+            "WHERE other.tool_use_id = own.tool_use_id AND own.tool_use_id != '' "
+            "AND other.stream != own.stream AND other.call_state != 'waiting' "
+            "AND other.status = 'approved' "
+            "AND s.tree = (SELECT tree FROM chat_streams WHERE key = own.stream))",
+            (key,),
+        ).rowcount
+        == 1
+    )
 
 
 def finish_call(tx: Tx, stream: int, tool_use_id: str) -> None:
@@ -364,13 +398,20 @@ async def page(
 
 
 def untold(tx: Tx, session_id: bytes) -> list[ApprovalRow]:
-    """Return the lost approvals that the agent of a session was not told about yet."""
-    sql = f"{_SELECT} WHERE session_id = ? AND status = 'lost' AND told = 0 ORDER BY key"
+    """Return the calls of a session that its agent does not know the end of, and was not told.
+
+    They are lost, or they had started when their chat ended.
+    """
+    sql = (
+        f"{_SELECT} WHERE session_id = ?1 AND told = 0 AND (status = 'lost' OR ("
+        "call_state = 'started' AND stream IN (SELECT key FROM chat_streams "
+        "WHERE session_id = ?1 AND ended_at IS NOT NULL))) ORDER BY key"
+    )
     return [ApprovalRow._make(row) for row in tx.raw.execute(sql, (session_id,)).fetchall()]
 
 
 def set_told(tx: Tx, keys: Sequence[int]) -> None:
-    """Note that an agent was told about lost approvals."""
+    """Note that an agent was told about calls."""
     sql = "UPDATE claudecode_approvals SET told = 1 WHERE key = ?"
     tx.raw.executemany(sql, [(key,) for key in keys])
 

@@ -252,6 +252,17 @@ def withdraw_marker(file: Path, tool_use_id: str, *, session_id: str) -> None:
     append(file, _encoded(line))
 
 
+def withdraw_live_marker(file: Path) -> None:
+    """Make the marker that the next process would follow ineffective, if there is one.
+
+    Raises:
+        InvalidParams, OSError: As `withdraw_marker`.
+    """
+    marked = live_marker(file)
+    if marked is not None:
+        withdraw_marker(file, marked, session_id=file.stem)
+
+
 def sync(file: Path, tool_use_id: str | None = None) -> bool:
     """Write the file's data to the disk. `claude` itself never does.
 

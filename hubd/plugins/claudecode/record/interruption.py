@@ -15,7 +15,6 @@ from hubd.storage.database import Tx
 from hubd.storage.streams import streams
 
 MESSAGE: Final = "the hub ended while the chat was running"
-SUBAGENT: Final = "a subagent's call can't be continued after the hub ended"
 
 
 class LeftOpen(NamedTuple):
@@ -24,17 +23,20 @@ class LeftOpen(NamedTuple):
     interrupted: list[streams.StreamRow]
     # Chats that wait for approvals, or whose approvals were decided: they continue.
     waiting: list[streams.StreamRow]
+    # The native session files of the interrupted chats.
+    files: list[str]
 
 
 def sort_left_open(tx: Tx, now: int) -> LeftOpen:
     """Mark the chats that ran when the hub died as interrupted, except those that can continue."""
-    left_open = LeftOpen([], [])
+    left_open = LeftOpen([], [], [])
     for stream in streams.left_open(tx):
         if can_continue(tx, stream.key):
             left_open.waiting.append(stream)
         else:
-            _interrupt(tx, stream, now)
+            file = end_without_process(tx, stream.key, "interrupted", MESSAGE, now)
             left_open.interrupted.append(stream)
+            left_open.files.extend([file] if file else ())
     busy = {stream.tree for stream in left_open.waiting}
     for key in {stream.tree for stream in left_open.interrupted} - busy:
         store.close_blobs(tx, key)
@@ -44,33 +46,42 @@ def sort_left_open(tx: Tx, now: int) -> LeftOpen:
 def can_continue(tx: Tx, stream: int) -> bool:
     """Return whether a chat without a process can continue with its approvals.
 
-    Its calls must all wait for a decision, or for their start after it. A call that has started
-    is not repeated, and a subagent's call has no place to continue from.
+    One of its calls must wait for a decision, or for its start after the decision. A subagent's
+    call has no place to continue from.
     """
-    rows = [row for row in approvals.of_stream(tx, stream) if row.call_state != "done"]
-    undone = [row for row in rows if row.status not in ("withdrawn", "lost")]
+    rows = waiting_calls(tx, stream)
     request = store.kept_request(tx, stream)
-    return (
-        bool(undone)
-        and request is not None
-        and request[1] is not None
-        and all(row.call_state == "waiting" and row.agent_id is None for row in undone)
-    )
+    has_file = request is not None and request[1] is not None
+    return bool(rows) and has_file and all(row.agent_id is None for row in rows)
 
 
-def end_without_process(tx: Tx, stream: int, status: streams.Status, reason: str, now: int) -> None:
-    """End a chat that waits for approvals without a process."""
+def waiting_calls(tx: Tx, stream: int) -> list[approvals.ApprovalRow]:
+    """Return the approvals of a chat whose calls have not started and may still do so."""
+    return [
+        row
+        for row in approvals.of_stream(tx, stream)
+        if row.call_state == "waiting" and row.status not in ("withdrawn", "lost")
+    ]
+
+
+def end_without_process(
+    tx: Tx, stream: int, status: streams.Status, reason: str, now: int
+) -> str | None:
+    """End a chat that has no process; return its native session file if it is known."""
     row = streams.by_key(tx, stream)
-    if row.status in streams.OPEN:
-        _interrupt(tx, row, now, status, reason)
+    if row.status not in streams.OPEN:
+        return None
+    request = store.kept_request(tx, stream)
+    _interrupt(tx, row, now, status, reason)
+    return request[1] if request else None
 
 
 def _interrupt(
     tx: Tx,
     stream: streams.StreamRow,
     now: int,
-    status: streams.Status = "interrupted",
-    reason: str = MESSAGE,
+    status: streams.Status,
+    reason: str,
 ) -> None:
     """End the turn of a chat and its unfinished blocks.
 
@@ -95,11 +106,7 @@ def _interrupt(
         store.break_off(tx, blob.id)
     store.interrupt_turn(tx, stream.key, status)
     # A cancelled chat withdraws its approvals. Otherwise they are lost, with the reason.
-    rows = approvals.pending_of(tx, stream.key)
-    if any(row.agent_id is not None for row in rows):
-        approvals.end_all(tx, stream.key, SUBAGENT, now, lost=True)
-    else:
-        approvals.end_all(tx, stream.key, reason, now, lost=status == "interrupted")
+    approvals.end_all(tx, stream.key, reason, now, lost=status == "interrupted")
     push(Error.fields(message=reason, code=status))
     streams.set_status(tx, stream.key, status, now, reason)
     store.forget_request(tx, stream.key)

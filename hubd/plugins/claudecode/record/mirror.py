@@ -317,7 +317,8 @@ class Mirror:
             )
         else:
             event = chat_events.Error.fields(message=error or status, code=status, result=result)
-        approvals.end_all(tx, self._stream, error or "the chat is complete", now)
+        reason = error or "the chat is complete"
+        approvals.end_all(tx, self._stream, reason, now, lost=status == "interrupted")
         self.push(tx, event, now)
         streams.set_status(tx, self._stream, status, now, error)
         store.forget_run(tx, self._stream)

@@ -5,14 +5,14 @@ This file knows nothing of the program that the updates come from.
 
 import asyncio
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from hubd.errors import DatabaseUnusable, reason_of
+from hubd.errors import reason_of
 from hubd.plugins.claudecode.protocol.updates import BlockDelta, BlockFinished, BlockStarted, Update
+from hubd.plugins.claudecode.record import disk
+from hubd.plugins.claudecode.record.disk import DISK_FAILURES
 from hubd.plugins.claudecode.record.live import Live, block_key
 from hubd.plugins.claudecode.record.mirror import Mirror
 from hubd.storage.database import Database, Tx
@@ -24,10 +24,6 @@ log = logging.getLogger("hubd.claudecode")
 
 # The text of an unfinished block is on disk at most this many seconds after it came.
 FLUSH_SECONDS: Final = 0.2
-# Seconds between two attempts of a failed write. A full disk may have space again by then.
-RETRY_SECONDS: Final = 0.5
-# The disk is full or fails, or the file is locked: the same write may succeed later.
-DISK_FAILURES: Final = (DatabaseUnusable, sqlite3.OperationalError)
 
 
 class Recording:
@@ -117,18 +113,12 @@ class Recording:
                 mirror.apply(tx, update, now)
             mirror.end(tx, status, now, error)
 
-        await self._settle()
+        await self.settle()
         await self._keep(end)
 
     async def write_beside(self, function: Callable[[Tx], T]) -> T:
         """Run a transaction of another task, and repeat it while the disk refuses it."""
-        while True:
-            try:
-                return await self._db.transaction(function)
-            except DISK_FAILURES:
-                if self._stopping.is_set():
-                    raise
-                await asyncio.sleep(RETRY_SECONDS)
+        return await disk.until_written(self._db, function, self._stopping)
 
     async def until_written(self, function: Callable[[Tx], T]) -> T:
         """Run a transaction, and repeat it while the disk refuses it.
@@ -181,7 +171,7 @@ class Recording:
         self._pending = future = self._db.transaction(function)
         return future
 
-    async def _settle(self) -> None:
+    async def settle(self) -> None:
         """Take over the current write after its caller was cancelled."""
         if self._pending is not None:
             await asyncio.wait([self._pending])
@@ -201,6 +191,4 @@ class Recording:
             message = "the disk refuses the record of a chat; retrying until it succeeds: %s"
             log.error(message, reason_of(error), extra=self._extra)
             self.stuck.set()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(RETRY_SECONDS):
-                await self._stopping.wait()
+        await disk.pause(self._stopping)

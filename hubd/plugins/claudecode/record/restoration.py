@@ -1,12 +1,12 @@
 """Read the record of a chat back from the database, to continue it without its first process."""
 
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pydantic_core import from_json
 
 from hubd.plugins.claudecode.handles import EventRef
-from hubd.plugins.claudecode.record.mirror import Mirror
+from hubd.plugins.claudecode.record.mirror import SYNTHETIC, Mirror
 from hubd.storage.arbor import tree
 from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Tx
@@ -22,7 +22,17 @@ _PARENT = f"""
 """
 
 
-def restore(tx: Tx, mirror: Mirror, stream: streams.StreamRow, now: int) -> None:
+class Restored(NamedTuple):
+    """The state of a chat that another process continues."""
+
+    mirror: Mirror
+    # The results of tool calls so far, by call: the block and the id of its entry.
+    results: dict[str, dict[str, Any]]
+    # The calls whose subagents have begun.
+    subagents: set[str]
+
+
+def restore(tx: Tx, mirror: Mirror, stream: streams.StreamRow, now: int) -> Restored:
     """Give a new mirror the state of a chat that has begun.
 
     A message that was open when its program ended is finished: the program does not print it
@@ -43,23 +53,27 @@ def restore(tx: Tx, mirror: Mirror, stream: streams.StreamRow, now: int) -> None
     [blob_id] = tx.raw.execute(
         "SELECT blob FROM claudecode_turns WHERE stream = ?", (stream.key,)
     ).fetchone()
-    [data] = tx.raw.execute("SELECT data FROM claudecode_blobs WHERE id = ?", (blob_id,)).fetchone()
     origin = tree.origin(tx, EventRef(event_id=UUID(int=0), event_type="x").wire)
+    restored = Restored(mirror, {}, set())
     tool_uses: dict[str, Place] = {}
     callers: dict[str, Place] = {}
     last: Place | None = None
     for event_type, event in _events(tx, stream.key):
         place = _by_id(tx, event["position"]["node_id"])
-        if event_type == "tool_use" and event.get("tool_use_id"):
+        if parent := event.get("parent_tool_use_id"):
+            restored.subagents.add(parent)
+        if event_type == "tool_result":
+            restored.results[event["tool_use_id"]] = _blob(tx, place)
+        elif event_type == "tool_use" and event.get("tool_use_id"):
             tool_uses[event["tool_use_id"]] = place
             callers[event["tool_use_id"]] = _parent(tx, place.key)
-        elif event_type == "assistant_message" and not event.get("parent_tool_use_id"):
+        elif event_type == "assistant_message" and not parent and _is_answer(_blob(tx, place)):
             last = place
     mirror.restore(
         turn=turn,
         before=_parent(tx, turn.key),
         turn_blob=blob_id,
-        turn_data=from_json(data),
+        turn_data=_data(tx, blob_id),
         origin=origin,
         tool_uses=tool_uses,
         callers=callers,
@@ -71,6 +85,24 @@ def restore(tx: Tx, mirror: Mirror, stream: streams.StreamRow, now: int) -> None
         # Messages of subagents are below the calls that started them.
         if _parent(tx, place.key).key == turn.key:
             _finish_message(tx, mirror, place, now)
+    return restored
+
+
+def _is_answer(message: dict[str, Any]) -> bool:
+    """Return whether the head of a session may be at a message."""
+    return message.get("finished") is not False and message.get("model") != SYNTHETIC
+
+
+def _blob(tx: Tx, place: Place) -> dict[str, Any]:
+    """Return the data behind a node's handle."""
+    [meta] = tx.raw.execute("SELECT meta FROM arbor_nodes WHERE key = ?", (place.key,)).fetchone()
+    return _data(tx, UUID(meta.partition(":")[0]).bytes)
+
+
+def _data(tx: Tx, blob_id: bytes) -> dict[str, Any]:
+    [data] = tx.raw.execute("SELECT data FROM claudecode_blobs WHERE id = ?", (blob_id,)).fetchone()
+    decoded: dict[str, Any] = from_json(data)
+    return decoded
 
 
 def _finish_message(tx: Tx, mirror: Mirror, place: Place, now: int) -> None:
@@ -87,7 +119,7 @@ def _finish_message(tx: Tx, mirror: Mirror, place: Place, now: int) -> None:
 def _events(tx: Tx, stream: int) -> list[tuple[str, dict[str, Any]]]:
     rows = tx.raw.execute(
         "SELECT event_type, event_data FROM chat_events WHERE stream = ? "
-        "AND event_type IN ('tool_use', 'assistant_message') ORDER BY seq",
+        "AND event_type IN ('tool_use', 'tool_result', 'assistant_message') ORDER BY seq",
         (stream,),
     ).fetchall()
     return [(event_type, from_json(data)) for event_type, data in rows]

@@ -11,6 +11,7 @@ from hubd.activation import InvalidParams, NotFound, method
 from hubd.activation.pages import ROWS_PER_ITEM, RowLimit, limited
 from hubd.activation.params import IdPrefix
 from hubd.errors import ActivationNotFound
+from hubd.plugins.claudecode.approvals.who import actor_text
 from hubd.plugins.loopback import events, rule_store
 from hubd.plugins.loopback.methods.base import LoopbackBase
 from hubd.plugins.loopback.rules import globs, paths, patterns, scopes
@@ -61,6 +62,7 @@ class Rules(LoopbackBase):
             expires_secs: The time in seconds until the rule expires; never by default.
             uses: The number of calls that the rule decides; without limit by default.
         """
+        actor = self.check_person()
         try:
             patterns.check(effect, tool, pattern)
         except InvalidPatternError as error:
@@ -75,6 +77,7 @@ class Rules(LoopbackBase):
             expires_at=None if expires_secs is None else now + expires_secs,
             uses_left=uses,
             resolved=await self.host.in_thread(_resolved, tool, pattern),
+            added_by=actor_text(actor),
         )
         rule = await self.db.transaction(lambda tx: rule_store.add(tx, new, now))
         await self._warn(rule)
@@ -97,6 +100,7 @@ class Rules(LoopbackBase):
         Args:
             rule_id: The id of the rule, or its first 8 or more digits.
         """
+        self.check_person()
         rule = await self.db.transaction(lambda tx: rule_store.remove(tx, rule_id))
         return events.RuleRemoved(**dict(rule_info(rule)))
 

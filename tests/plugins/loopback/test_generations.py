@@ -1,0 +1,175 @@
+"""Agents that start agents: each question reaches the right one, and none answers its own."""
+
+import asyncio
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugins.claudecode.chat_support import Event, asking, run, say
+from tests.plugins.loopback.support import Desk, desk, events_in
+from tests.process.support import linux_only
+from tests.process.test_agents import ALL_WAYS, CALLER
+from tests.support import PATIENCE_SECONDS
+
+pytestmark = linux_only
+
+PARENT_GRANTS = ["claudecode.chat_async", "claudecode.poll", "loopback.*"]
+
+
+def calls(*tools: tuple[str, dict[str, Any]]) -> str:
+    """The prompt that makes the real claude call these tools, one after another."""
+    return " ".join(
+        f"TOOLS[{json.dumps({'name': f'mcp__plexus__{name}', 'input': given})}]"
+        for name, given in tools
+    )
+
+
+async def test_a_real_claude_with_grants_approves_the_call_of_its_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path, "claude", monkeypatch) as person:
+        child = {
+            "name": "child",
+            "prompt": asking("offline", run("echo x >> ran"), say("Ready.")),
+            "model": "offline",
+            "working_dir": str(person.cwd),
+        }
+        prompt = calls(
+            ("claudecode_chat_async", child),
+            ("loopback_wait_for_approval", {"timeout_secs": 10}),
+            ("loopback_respond", {"approval_id": "$APPROVAL", "approve": True}),
+        )
+        stream = await person.begin(
+            name="parent",
+            prompt=prompt,
+            grants=PARENT_GRANTS,
+            allowed_tools=["mcp__plexus"],
+        )
+        end = await person.ended(stream)
+        assert end["status"] == "complete", end
+        results = events_in(end, "tool_result")
+        assert [result["is_error"] for result in results] == [False] * 3, results
+        [row] = (await person.one("claudecode.streams", name="child"))["streams"]
+        finished = await person.ended(row["stream_id"])
+        assert finished["status"] == "complete"
+        [resolved] = events_in(finished, "approval_resolved")
+        parent = (await person.one("claudecode.get", name="parent"))["session"]
+        assert resolved["by"] == f"session:{parent['id']}"
+        assert person.lines_in() == 1
+
+
+def tries(person: Desk, method: str, /, *ways: str, **params: Any) -> str:
+    """The command of an agent that calls the hub in several ways."""
+    program = [sys.executable, str(CALLER), str(person.daemon.home), method, json.dumps(params)]
+    return shlex.join([*program, *ways])
+
+
+async def outcomes(person: Desk, command: str, **options: Any) -> Event:
+    """What an agent's command prints."""
+    stream = await person.begin(run(command), allowed_tools=["Bash"], name="insider", **options)
+    end = await person.ended(stream)
+    [result] = events_in(end, "tool_result")
+    found: Event = json.loads(result["output"])
+    return found
+
+
+async def test_an_agent_answers_neither_its_own_approval_nor_that_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path, "offline", monkeypatch) as person:
+        waiting = await person.begin_touch(name="waiting")
+        approval = await person.pending(waiting)
+        answer = {"approval_id": approval["id"], "approve": True}
+        rule = {"effect": "allow", "tool": "Bash"}
+        refused = dict.fromkeys(ALL_WAYS, "permission_denied")
+        # Without grants it may call nothing. With them it is still not its approval.
+        for grants in ([], ["loopback.respond"]):
+            command = tries(person, "loopback.respond", *ALL_WAYS, **answer)
+            assert await outcomes(person, command, grants=grants) == refused
+        for method, params in (("loopback.rules_add", rule), ("claudecode.list", {})):
+            command = tries(person, method, "unix", **params)
+            assert await outcomes(person, command, grants=[]) == {"unix": "permission_denied"}
+        page = await person.one("claudecode.poll", stream_id=waiting, from_seq=0)
+        assert page["status"] == "awaiting_permission"
+        await person.answer(approval, False)
+
+
+async def test_a_detached_process_of_an_agent_cannot_answer_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent leaves a process behind that answers the agent's next question."""
+    async with desk(tmp_path, "offline", monkeypatch) as person:
+        # It waits for the id, then calls the hub and leaves what it got.
+        (person.cwd / "later.py").write_text(
+            "import os, pathlib, subprocess, sys, time\n"
+            # Detached when the command of the agent ends.
+            "readable, writable = os.pipe()\n"
+            "if os.fork():\n"
+            "    os.read(readable, 1)\n"
+            "    os._exit(0)\n"
+            "os.setsid()\n"
+            "if os.fork():\n"
+            "    os._exit(0)\n"
+            "for stream in (0, 1, 2):\n"
+            "    os.dup2(os.open(os.devnull, os.O_RDWR), stream)\n"
+            "os.write(writable, b'x')\n"
+            "while not pathlib.Path('call.json').exists():\n"
+            "    time.sleep(0.02)\n"
+            f"command = [sys.executable, {str(CALLER)!r}, {str(person.daemon.home)!r}]\n"
+            "params = pathlib.Path('call.json').read_text()\n"
+            "command += ['loopback.respond', params, 'unix', 'websocket', 'http']\n"
+            "tried = subprocess.run(command, capture_output=True, text=True)\n"
+            "pathlib.Path('new').write_text(tried.stdout or tried.stderr)\n"
+            "pathlib.Path('new').rename('tried')\n"
+        )
+        detached = f"{sys.executable} later.py"
+        stream = await person.begin(
+            run(detached),
+            run("echo x >> ran"),
+            say("Ready."),
+            grants=["loopback.respond"],
+        )
+        approval = await person.pending(stream)
+        assert approval["input"]["command"] == detached
+        await person.answer(approval)
+        approval = await person.next_pending(stream, approval)
+        call = person.cwd / "call"
+        call.write_text(json.dumps({"approval_id": approval["id"], "approve": True}))
+        call.rename(person.cwd / "call.json")
+        tried = person.cwd / "tried"
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not tried.exists():  # noqa: ASYNC110  written by another process
+                await asyncio.sleep(0.02)
+        refused = dict.fromkeys(["unix", "websocket", "http"], "permission_denied")
+        assert json.loads(tried.read_text()) == refused
+        assert person.lines_in() == 0
+        await person.answer(approval)
+        assert (await person.ended(stream))["status"] == "complete"
+        assert person.lines_in() == 1
+
+
+async def test_a_session_gets_no_more_than_its_starter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path, "offline", monkeypatch) as person:
+        grants = ["claudecode.chat_async", "echo"]
+        more: tuple[dict[str, Any], ...] = (
+            {"grants": ["loopback.respond"]},
+            {"allowed_tools": ["Write"]},
+            {"permission_mode": "bypassPermissions"},
+            {"loopback_enabled": False},
+        )
+        for options in more:
+            params = {"name": "child", "prompt": "hi", "model": "offline", **options}
+            command = tries(person, "claudecode.chat_async", "unix", **params)
+            found = await outcomes(person, command, grants=grants)
+            assert found == {"unix": "permission_denied"}, options
+        params = {"name": "child", "prompt": "hi", "model": "offline", "grants": ["echo.once"]}
+        command = tries(person, "claudecode.chat_async", "unix", **params)
+        assert await outcomes(person, command, grants=grants) == {"unix": "ok"}
+        child = (await person.one("claudecode.get", name="child"))["session"]
+        assert child["approver"] == "parent_then_human"
