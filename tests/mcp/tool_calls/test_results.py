@@ -191,7 +191,8 @@ ENDING: list[tuple[str, Known]] = [
     ("arbor.tree_delete", {"tree_id": "$tree_id"}),
     ("arbor.cleanup", {"dry_run": True}),
 ]
-# These need what only a real `claude` leaves behind, or write into the user's own files.
+# These need what only a real `claude` leaves behind, write into the user's own files, or are not
+# for agents.
 LEFT_OUT = {
     "arbor.tree_archive",
     "claudecode.cancel",
@@ -201,6 +202,8 @@ LEFT_OUT = {
     "claudecode.sessions_import",
     "claudecode.set_head",
     "cone.set_head",
+    "loopback.rules_add",
+    "loopback.rules_remove",
 }
 PLUGINS = {
     "arbor", "claudecode", "cone", "echo", "health", "loopback", "mustache", "plexus", "solar",
