@@ -171,6 +171,8 @@ SCRIPT: list[tuple[str, Known]] = [
     ("claudecode.consumers_ack", {"name": "t", "consumer": "c", "seq": 1}),
     ("claudecode.consumers_reset", {"name": "t", "consumer": "c"}),
     ("claudecode.fork", {"name": "s", "new_name": "u"}),
+    ("loopback.configure", {"session": "outside"}),
+    ("loopback.wait_for_approval", {"timeout_secs": 0}),
     ("loopback.rules_test", {"tool": "Bash", "value": "git log"}),
     ("claudecode.retention", {"dry_run": True, "days": 1}),
     ("cone.create", {"name": "c", "system_prompt": "Be brief."}),
@@ -191,8 +193,8 @@ ENDING: list[tuple[str, Known]] = [
     ("arbor.tree_delete", {"tree_id": "$tree_id"}),
     ("arbor.cleanup", {"dry_run": True}),
 ]
-# These need what only a real `claude` leaves behind, write into the user's own files, or are not
-# for agents.
+# These need what only a real `claude` leaves behind, write into the user's own files, are not
+# for agents, or wait for people.
 LEFT_OUT = {
     "arbor.tree_archive",
     "claudecode.cancel",
@@ -202,8 +204,11 @@ LEFT_OUT = {
     "claudecode.sessions_import",
     "claudecode.set_head",
     "cone.set_head",
+    "loopback.permit",
+    "loopback.respond",
     "loopback.rules_add",
     "loopback.rules_remove",
+    "loopback.watch",
 }
 PLUGINS = {
     "arbor", "claudecode", "cone", "echo", "health", "loopback", "mustache", "plexus", "solar",
