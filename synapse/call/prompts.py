@@ -65,7 +65,7 @@ def ask(
         _print(f"No answer is needed any more: {one_line(str(reason))}")
         return None
     except CommandError:
-        # The daemon has ended: the message has a line of its own.
+        # The daemon has ended. Its message begins a new line.
         _print("")
         raise
 

@@ -76,7 +76,7 @@ def details(approval: Mapping[str, Any]) -> str:
 
 
 def _lines(tool_input: Mapping[str, Any], directory: str) -> Iterator[str]:
-    """Yield the lines of a call: by the fields of its input, whatever the tool is called."""
+    """Yield the lines of a call. The fields of its input decide, not the name of the tool."""
     path = tool_input.get("file_path") or tool_input.get("notebook_path")
     shown: set[str] = {"file_path", "notebook_path"} if isinstance(path, str) else set()
     if isinstance(path, str):

@@ -267,6 +267,27 @@ def test_yes_allows_nothing_and_an_explicit_answer_does(home: Path, tmp_path: Pa
     assert chat.has("ran")
 
 
+def test_a_script_answers_with_another_input_and_with_answers(home: Path, tmp_path: Path) -> None:
+    ask = "ask: Which colour? | Red | Green"
+    chat = Chat(home, tmp_path, ask, "write: draft.txt draft", "say: Ready.")
+    assert chat.in_pipe().returncode == 8
+    follow = ("claudecode", "follow", "--name", chat.name)
+    # A watcher at a terminal tells when the next call waits.
+    with Terminal(*follow, home=home) as terminal:
+        for question, options in (
+            ("answer: ", ("--answers", '{"Which colour?": "Green"}')),
+            (QUESTION, ("--updated-input.file_path=a.txt", "--updated-input.content", "final")),
+        ):
+            terminal.until(question)
+            [approval] = chat.pending
+            respond = ("loopback", "respond", "--approval-id", approval["id"][:8], "--approve")
+            chat.answer(*respond, *options)
+            terminal.until("No answer is needed any more: ")
+        status, text = terminal.finish()
+    assert (status, '"Which colour?"="Green"' in text) == (0, True)
+    assert (chat.has("draft.txt"), (tmp_path / "a.txt").read_text()) == (False, "final")
+
+
 def test_always_remembers_the_call(home: Path, tmp_path: Path) -> None:
     chat = Chat(home, tmp_path, "run: touch ran")
     with chat.at_terminal() as terminal:
