@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from hubd.plugins.claudecode.methods import native_sessions
-from hubd.plugins.claudecode.plugin import ClaudeCode
 from hubd.plugins.claudecode.record.conversation_message import unix_seconds
 from hubd.storage import ids
 from tests.plugins.claudecode.chat_support import Event, World, run, say, world
