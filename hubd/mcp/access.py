@@ -51,7 +51,7 @@ class Access:
         """
         actor = self.client.actor
         if actor.grants is not None:
-            return not method or actor.may_call(namespace, method)
+            return not method or actor.is_granted(namespace, method)
         return self.profile is not None or not offered(namespace, on_request)
 
     @classmethod

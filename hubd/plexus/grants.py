@@ -27,7 +27,7 @@ def may_see(actor: Actor, node: Node) -> bool:
 
 def visible_methods(node: Node, actor: Actor) -> list[str]:
     """Return the methods of a node that an actor may call."""
-    return [name for name in node.activation.methods if actor.may_call(node.path, name)]
+    return [name for name in node.activation.methods if actor.is_granted(node.path, name)]
 
 
 def visible_schema(node: Node, actor: Actor) -> PluginSchema:
@@ -37,7 +37,7 @@ def visible_schema(node: Node, actor: Actor) -> PluginSchema:
         return schema
     visible: PluginSchema = {**schema, "hash": visible_hash(schema["hash"], actor)}
     visible["methods"] = [
-        method for method in schema["methods"] if actor.may_call(node.path, method["name"])
+        method for method in schema["methods"] if actor.is_granted(node.path, method["name"])
     ]
     if not actor.may_call(node.path, "resolve_handle"):
         visible["handles"] = []

@@ -181,8 +181,8 @@ def _search_tables(client: tuple[str, int], server: tuple[str, int]) -> tuple[in
         for table, prefix in (("tcp", ""), ("tcp6", "0000000000000000FFFF0000")):
             with suppress(OSError):
                 ends = " ".join(prefix + _hexadecimal(*address) for address in (client, server))
-                _, found, rest = (PROC / "net" / table).read_bytes().partition(f" {ends} ".encode())
-                if found:
+                _, match, rest = (PROC / "net" / table).read_bytes().partition(f" {ends} ".encode())
+                if match:
                     # State, queues, timer, retransmissions, user, timeout, inode.
                     fields = rest.split(maxsplit=7)
                     return int(fields[4]), int(fields[6])

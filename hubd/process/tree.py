@@ -75,7 +75,7 @@ def can_launch() -> bool:
 def adopt_orphans() -> None:
     """Let orphans of ended children become children of this process, on Linux."""
     global _adopting
-    if not can_launch():
+    if sys.platform != "linux" or not can_launch():
         return
     # As in the launcher: importing ctypes takes longer than the rest of a start's work here.
     import _ctypes

@@ -33,15 +33,18 @@ class Actor:
         return self.kind in ("client", "session", "unknown")
 
     def may_call(self, namespace: str, method: str) -> bool:
+        """Return whether the actor may call a method: one that is granted, or `PERMIT`."""
+        asks = self.kind == "session" and f"{namespace}.{method}" == PERMIT
+        return asks or self.is_granted(namespace, method)
+
+    def is_granted(self, namespace: str, method: str) -> bool:
         """Return whether a method is granted; without a method, whether all of a namespace is.
 
-        Every decision about grants is made here and in `may_see`.
+        Every decision about grants is made here and in `may_see`. Lists show what is granted.
         """
         if self.grants is None:
             return True
         path = f"{namespace}.{method}"
-        if self.kind == "session" and path == PERMIT:
-            return True
         # A namespace covers everything below it.
         return any(
             fnmatchcase(path, grant) or fnmatchcase(path, f"{grant}.*") for grant in self.grants

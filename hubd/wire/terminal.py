@@ -26,6 +26,9 @@ _SEQUENCES = re.compile(
 # Every control character except tab and newline.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
+# Characters that `is_visible` checks at a time.
+_PIECE = 65536
+
 _PICTURES = "\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
 # Scripts in which a letter's form depends on its neighbours.
 _JOINING = (
@@ -60,9 +63,15 @@ def reveal(text: str) -> str:
 
     For text that a person judges, such as a command that is about to run.
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return _INVISIBLE.sub(_name, _CONTROLS.sub(_name, text))
+    text = _CONTROLS.sub(_name, text)
+    return text if text.isascii() else _INVISIBLE.sub(_name, text)
+
+
+def is_visible(text: str) -> bool:
+    """Return whether `reveal` would leave a text as it is."""
+    # In pieces, because a regular expression lets no other thread run.
+    pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
+    return all(reveal(piece) == piece for piece in pieces)
 
 
 def one_line(text: str) -> str:

@@ -45,7 +45,7 @@ class Incoming:
                 message = self._connection.receive()
                 self._ahead.append(message)
                 self._note(item_of(message) or {})
-        return self._ended or self._closed.get(request_id)
+        return self._closed.get(request_id) or self._ended
 
     def _note(self, item: dict[str, Any]) -> None:
         """Note an item that withdraws a question."""

@@ -28,7 +28,7 @@ from mcp_types import (
     Tool,
 )
 
-from hubd.activation import Activation, McpRegistry
+from hubd.activation import Activation, Actor, McpRegistry
 from hubd.errors import Conflict, HubError
 from hubd.mcp.access import Access
 from hubd.mcp.changes import Changes, ChangeStream
@@ -367,25 +367,29 @@ async def test_all_that_a_plugin_added_is_used_under_its_namespace(
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_one_rule_decides_on_all_that_a_connection_can_reach(
-    tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As for an agent that may call one method and nothing else.
-    monkeypatch.setattr(Access, "allows", lambda self, *what: what == ("echo", "once"))
-    async with (
-        serving(tmp_path, EchoPlugin(), Solar(), Shed("shed", EVERYTHING)) as served,
-        over_http(served.url, TOKEN, era) as client,
-    ):
-        assert await _tools(client) == ["echo.once"]
-        assert await _found(client) == set()
-        assert (await client.list_resources()).resources == []
-        assert not (await client.call_tool("echo.once", {"message": "x"})).is_error
-        for name in ("echo.echo", "plexus.call", "hammer"):
-            with pytest.raises(MCPError, match="no tool"):
-                await client.call_tool(name, {})
-        for uri in ("plexus://schema/echo", "plexus://handle/echo@1.0.0::once:hi"):
-            with pytest.raises(MCPError):
-                await client.read_resource(uri)
+async def test_an_agent_reaches_exactly_what_it_was_granted(tmp_path: Path, era: Era) -> None:
+    async with serving(tmp_path, EchoPlugin(), Solar(), Shed("shed", EVERYTHING)) as served:
+        actor = Actor("session", "one", ("echo.once",))
+        served.hub.actors.register_token("of-the-agent", actor)
+        headers = {"X-Plexus-Session": "of-the-agent"}
+        async with over_http(served.url, TOKEN, era, headers=headers) as client:
+            assert await _tools(client) == ["echo.once"]
+            assert await _found(client) == set()
+            resources = (await client.list_resources()).resources
+            assert [resource.name for resource in resources] == ["echo"]
+            assert not (await client.call_tool("echo.once", {"message": "x"})).is_error
+            wrapped = {"method": "echo.echo", "params": {"message": "x"}}
+            for name, arguments in (("echo.echo", {"message": "x"}), ("plexus.call", wrapped)):
+                result = await client.call_tool(name, arguments)
+                assert result.meta is not None
+                assert result.meta["plexus/error"]["code"] == "permission_denied"
+            with pytest.raises(MCPError, match=r"no tool 'hammer'\. Available: echo\.once"):
+                await client.call_tool("hammer", {})
+            schema = await client.read_resource("plexus://schema/echo")
+            assert '"name":"echo"' not in schema.model_dump_json()
+            for uri in ("plexus://schema/solar", "plexus://handle/echo@1.0.0::once:hi"):
+                with pytest.raises(MCPError):
+                    await client.read_resource(uri)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

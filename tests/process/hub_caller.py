@@ -228,7 +228,12 @@ def leave(file: str, arguments: list[str]) -> None:
     command = [sys.executable, __file__, "--left", str(os.getpid()), file, *arguments]
     path = os.environ.get("PYTHONPATH", "")
     with subprocess.Popen(
-        command, env={"PYTHONPATH": path}, start_new_session=True, stdout=subprocess.PIPE
+        command,
+        env={"PYTHONPATH": path},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        # The hub waits a moment for the end of an agent's open output.
+        stderr=subprocess.DEVNULL,
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()

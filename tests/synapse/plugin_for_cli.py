@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Literal
 
 from hubd.activation import Activation, Event, Handle, Option, method, resolver
@@ -247,7 +248,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
     @method(streaming=False, bidirectional=True)
     async def ask(
         self,
-        kind: Literal["confirm", "prompt", "multiline", "select", "many", "custom"],
+        kind: Literal["confirm", "prompt", "multiline", "select", "many", "keys", "custom"],
         message: str = "Well?",
         default: str | None = None,
     ) -> AsyncIterator[Note]:
@@ -266,6 +267,9 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
         elif kind in ("prompt", "multiline"):
             multiline = kind == "multiline"
             answer = await self.host.prompt(message, default=default, multiline=multiline)
+        elif kind == "keys":
+            keyed = [replace(option, key=key) for option, key in zip(options, "xyz", strict=True)]
+            answer = await self.host.select(message, keyed)
         elif kind in ("select", "many"):
             answer = await self.host.select(message, options, multi=kind == "many")
         else:

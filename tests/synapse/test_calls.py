@@ -524,6 +524,7 @@ def test_questions_are_answered_from_the_command_line(home: Path) -> None:
     assert ask("confirm", "--answer", "no") == "False"
     assert ask("prompt", "--answer", "é $x") == "'é $x'"
     assert ask("select", "--answer", "Green") == "['g']"
+    assert ask("keys", "--answer", "y") == ask("keys", "--answer", "g") == "['g']"
     assert ask("many", "--answer", "r,3") == "['r', 'b']"
     assert ask("custom", "--answer", '{"a": 1}') == "{'a': 1}"
 

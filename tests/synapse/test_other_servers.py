@@ -81,7 +81,7 @@ def test_a_question_that_was_answered_elsewhere_is_withdrawn(
     with Terminal("--hub", server.url, "tools", "ask", home=home) as terminal:
         terminal.until("Sure? [y/n] ")
         server.answered_elsewhere.set()
-        terminal.until("The question was withdrawn: answered elsewhere")
+        terminal.until("No answer is needed any more: answered elsewhere")
         terminal.until("went on")
         assert terminal.finish()[0] == 0
     assert f"{ROOT}.respond" not in server.methods

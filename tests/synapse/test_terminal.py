@@ -341,6 +341,9 @@ def test_progress_goes_to_stderr_and_the_data_to_stdout(home: Path, tmp_path: Pa
         ("select", ("2\n",), "['g']"),
         ("select", ("9\n", "blue\n"), "['b']"),
         ("many", ("1, g\n",), "['r', 'g']"),
+        ("keys", ("y\n",), "['g']"),
+        ("keys", ("Z\n",), "['b']"),
+        ("keys", ("\n", "q\n", "?\n", "red\n"), "['r']"),
         ("custom", ('{"a": [1]}\n',), "{'a': [1]}"),
     ],
 )
@@ -383,6 +386,46 @@ def test_the_options_of_a_question_are_listed(home: Path) -> None:
         terminal.until("  1) Red - as blood")
         terminal.until("  3) Blue")
         terminal.until("number: ")
+
+
+def test_options_with_keys_are_a_row_that_can_be_explained(home: Path) -> None:
+    with Terminal("cli", "ask", "--kind", "keys", home=home) as terminal:
+        terminal.until("x Red · y Green · z Blue")
+        terminal.until("[x,y,z,?] ")
+        terminal.type("?\n")
+        terminal.until("  x) Red - as blood")
+        terminal.until("[x,y,z,?] ")
+        terminal.type("w\n")
+        terminal.until("'w' is not one of x, y, z")
+
+
+@pytest.mark.parametrize("kind", ["keys", "select", "confirm"])
+def test_keys_typed_before_a_choice_are_discarded(home: Path, kind: str) -> None:
+    with Terminal("cli", "ask", "--kind", kind, home=home) as terminal:
+        terminal.type("y\n1\nyes\n")
+        terminal.until("Well?")
+        terminal.type("\x04")
+        assert terminal.finish()[0] == 1
+
+
+def test_a_text_with_a_default_is_edited(home: Path) -> None:
+    command = ("cli", "ask", "--kind", "multiline", "--default", "one two")
+    with Terminal(*command, home=home) as terminal:
+        terminal.until("Well?: one two")
+        terminal.type("\x7f" * 3 + "three\n")
+        assert terminal.finish()[1].rstrip().endswith("'one three'")
+
+
+def test_a_text_of_several_lines_is_edited_in_the_editor(home: Path, tmp_path: Path) -> None:
+    default = ("--default", "one\n\x1b[2Jtwo")
+    command = ("cli", "ask", "--kind", "multiline", *default)
+    with Terminal(*command, home=home, env={"EDITOR": "sed -i s/one/1/"}) as terminal:
+        status, text = terminal.finish()
+    assert status == 0
+    assert text.rstrip().endswith(r"'1\n\x1b[2Jtwo'")
+    with Terminal(*command, home=home, env={"EDITOR": str(tmp_path / "missing")}) as terminal:
+        status, text = terminal.finish()
+    assert (status, "can't be started" in text) == (1, True)
 
 
 @pytest.mark.parametrize(("typed", "status"), [("y\n", 0), ("n\n", 1), ("\n", 1)])

@@ -23,7 +23,7 @@ def is_covered(grant: str, path: str) -> bool:
     return re.fullmatch(rf"{pattern}(\..*)?", path) is not None
 
 
-@examples(1000)
+@examples(300)
 @given(st.lists(GRANTS, max_size=3), PATHS)
 def test_a_session_may_call_exactly_what_a_grant_covers(grants: list[str], path: list[str]) -> None:
     *namespace, method = path

@@ -22,6 +22,8 @@ TOO_LATE: Final = "No answer came before the deadline, so the call was denied."
 PERSON: Final = Actor("person")
 # Seconds that the notifying command may take.
 NOTIFY_SECONDS: Final = 30.0
+# Notifying commands that run at once.
+MAX_NOTIFYING: Final = 4
 # Seconds between two attempts if the disk refuses a write.
 RETRY_SECONDS: Final = 1.0
 
@@ -39,11 +41,13 @@ class Clock:
         # The approvals that people are asked about, so that each is announced once.
         self._announced: set[int] = set()
         self._notifying: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(MAX_NOTIFYING)
 
     async def run(self) -> None:
         """Run until cancelled."""
         try:
             with self._db.waiters.waiting_for(store.ALL) as changed:
+                await self._skip_announced()
                 while True:
                     changed.clear()
                     pause = await self._look()
@@ -57,6 +61,14 @@ class Clock:
                 task.cancel()
             if self._notifying:
                 await asyncio.wait(self._notifying)
+
+    async def _skip_announced(self) -> None:
+        """Leave out the approvals that people were asked about before the hub was restarted.
+
+        One that escalates is announced again, because that may have happened in between.
+        """
+        rows = await store.all_pending(self._db)
+        self._announced = {row.key for row in rows if row.approver == "human"}
 
     async def _look(self) -> float | None:
         """Act on what is due; return the seconds until the next time, if there is one."""
@@ -99,6 +111,7 @@ class Clock:
         data = json.dumps(row.public()).encode()
         try:
             async with (
+                self._room,
                 asyncio.timeout(NOTIFY_SECONDS),
                 self._host.process(self._notify, stdin=data, acts_as=PERSON) as child,
             ):

@@ -74,7 +74,7 @@ class Dialogue:
         return Reply(approve=False, message=message or None)
 
     async def _edit(self) -> Reply:
-        field, text = editable(self._input)
+        field, text = await self._host.in_thread(editable, self._input)
         name = f"Edit the {field or 'input, a JSON object'}"
         problem = ""
         while True:

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from hubd.activation import Option
 from hubd.plugins.loopback.tool_text import body, heading
-from hubd.wire.terminal import reveal
+from hubd.wire.terminal import is_visible, reveal
 
 ASK_USER: Final = "AskUserQuestion"
 EXIT_PLAN: Final = "ExitPlanMode"
@@ -71,10 +71,10 @@ def editable(tool_input: Mapping[str, Any]) -> Editable:
     Text with invisible characters is edited as JSON too, where they are escapes.
     """
     command = tool_input.get("command")
-    if isinstance(command, str) and reveal(command) == command:
+    if isinstance(command, str) and is_visible(command):
         return Editable("command", command)
     text = json.dumps(tool_input, indent=2, ensure_ascii=False)
-    return Editable(None, text if reveal(text) == text else json.dumps(tool_input, indent=2))
+    return Editable(None, text if is_visible(text) else json.dumps(tool_input, indent=2))
 
 
 def edited(tool_input: Mapping[str, Any], field: str | None, text: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hubd.plugins.claudecode.approvals.summary import PRINCIPAL
-from hubd.wire.terminal import escape_json, reveal
+from hubd.wire.terminal import escape_json, is_visible, reveal
 
 # The lines of a text that are shown: so many of its beginning and of its end.
 FIRST_LINES: Final = 30
@@ -34,7 +34,7 @@ _VERBS: Final = {
     "Write": "wants to write",
     "Read": "wants to read",
     "WebFetch": "wants to open",
-    "ExitPlanMode": "wants to start with this plan",
+    "ExitPlanMode": "wants to leave plan mode",
     "AskUserQuestion": "asks",
 }
 
@@ -65,14 +65,14 @@ def body(approval: Mapping[str, Any]) -> str:
 
 def details(approval: Mapping[str, Any]) -> str:
     """Return the whole input as JSON, with invisible characters as escapes."""
-    text = escape_json(json.dumps(approval["input"], indent=2, ensure_ascii=False))
+    text = json.dumps(approval["input"], indent=2, ensure_ascii=False)
     more = len(text) - MAX_DETAILS
     if more > 0:
         half = MAX_DETAILS // 2
         text = f"{text[:half]}\n… {more:,} more characters …\n{text[-half:]}"
     about = ("id", "session_id", "tool_use_id", "approver")
     facts = [f"{name}: {approval[name]}" for name in about if approval.get(name)]
-    return reveal("\n".join([*facts, text]))
+    return "\n".join([*facts, escape_json(text)])
 
 
 def _lines(tool_input: Mapping[str, Any], directory: str) -> Iterator[str]:
@@ -90,6 +90,8 @@ def _lines(tool_input: Mapping[str, Any], directory: str) -> Iterator[str]:
     elif isinstance(edits, list) and all(map(_is_edit, edits)):
         shown.add("edits")
         for edit in edits[:MAX_EDITS]:
+            if edit.get("replace_all"):
+                yield "(every occurrence)"
             yield from _diff(edit["old_string"], edit["new_string"])
         if len(edits) > MAX_EDITS:
             yield f"… {len(edits) - MAX_EDITS} more edits"
@@ -149,7 +151,7 @@ def _diff(old: str, new: str) -> Iterator[str]:
 
 def _split(text: str) -> list[str]:
     """Return the lines of a text. Only a line feed ends a line: other controls are shown."""
-    return text.removesuffix("\n").split("\n")
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _shortened(lines: list[str]) -> list[str]:
@@ -171,6 +173,6 @@ def _shortened_line(line: str) -> str:
 def _warning(tool_input: Mapping[str, Any]) -> list[str]:
     """Return a line about characters that a terminal would hide; none for ordinary text."""
     for value in tool_input.values():
-        if isinstance(value, str) and reveal(value) != value:
+        if isinstance(value, str) and not is_visible(value):
             return ["(This text has control or invisible characters. They are shown as ‹U+…›.)"]
     return []

@@ -171,7 +171,8 @@ SCRIPT: list[tuple[str, Known]] = [
     ("claudecode.consumers_ack", {"name": "t", "consumer": "c", "seq": 1}),
     ("claudecode.consumers_reset", {"name": "t", "consumer": "c"}),
     ("claudecode.fork", {"name": "s", "new_name": "u"}),
-    ("loopback.rules_add", {"effect": "allow", "tool": "Bash", "pattern": "git *"}),
+    ("loopback.configure", {"session": "outside"}),
+    ("loopback.wait_for_approval", {"timeout_secs": 0}),
     ("loopback.rules_test", {"tool": "Bash", "value": "git log"}),
     ("claudecode.retention", {"dry_run": True, "days": 1}),
     ("cone.create", {"name": "c", "system_prompt": "Be brief."}),
@@ -185,7 +186,6 @@ ENDING: list[tuple[str, Known]] = [
     ("claudecode.consumers_delete", {"name": "t", "consumer": "c"}),
     ("claudecode.delete", {"name": "u"}),
     ("cone.delete", {"identifier": "d"}),
-    ("loopback.rules_remove", {"rule_id": "$rule_id"}),
     ("mustache.delete_template", {"name": "s"}),
     ("arbor.tree_release", {"tree_id": "$tree_id", "owner_id": "somebody"}),
     ("arbor.node_delete", {"tree_id": "$tree_id", "node_id": "$node_id"}),
@@ -193,7 +193,8 @@ ENDING: list[tuple[str, Known]] = [
     ("arbor.tree_delete", {"tree_id": "$tree_id"}),
     ("arbor.cleanup", {"dry_run": True}),
 ]
-# These need what only a real `claude` leaves behind, or write into the user's own files.
+# These need what only a real `claude` leaves behind, write into the user's own files, are not
+# for agents, or wait for people.
 LEFT_OUT = {
     "arbor.tree_archive",
     "claudecode.cancel",
@@ -203,6 +204,11 @@ LEFT_OUT = {
     "claudecode.sessions_import",
     "claudecode.set_head",
     "cone.set_head",
+    "loopback.permit",
+    "loopback.respond",
+    "loopback.rules_add",
+    "loopback.rules_remove",
+    "loopback.watch",
 }
 PLUGINS = {
     "arbor", "claudecode", "cone", "echo", "health", "loopback", "mustache", "plexus", "solar",
@@ -261,8 +267,6 @@ async def test_every_result_fits_the_output_schema_of_its_tool(daemon: Daemon, e
             events = await visitor.call(name, arguments)
             if name == "arbor.tree_create":
                 known["tree_id"] = events[0]["tree_id"]
-            elif name == "loopback.rules_add":
-                known["rule_id"] = events[0]["id"]
             elif name == "arbor.node_create_text":
                 known["node_id"] = known["start"] = known["end"] = known["other"] = events[0][
                     "node_id"

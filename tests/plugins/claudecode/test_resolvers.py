@@ -325,6 +325,7 @@ async def test_the_schema_lists_every_handle_type(running: tuple[Hub, ClaudeCode
         "tool_result": ["blob_id", "tool_use_id", "is_error"],
         "chat_event": ["event_id", "event_type"],
         "session": ["session_id"],
+        "approval": ["approval_id"],
     }
     assert all(entry["resolve_schema"] for entry in schema["handles"])
 

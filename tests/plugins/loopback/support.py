@@ -20,7 +20,7 @@ from tests.plugins.claudecode.chat_support import (
     say,
 )
 from tests.plugins.claudecode.test_recovery import pids_of_stream
-from tests.support import PATIENCE_SECONDS, Daemon
+from tests.support import PATIENCE_SECONDS, Daemon, McpDaemon
 
 OPEN = ("queued", "running", "awaiting_permission")
 
@@ -169,7 +169,7 @@ async def desk(
     """A daemon with these variables in its environment, and a person at its socket."""
     empty_environment(directory, monkeypatch)
     async with FakeMessagesApi() as api:
-        daemon = Daemon(directory / "home")
+        daemon = McpDaemon(directory / "home")
         # A chat that continues after a restart has the daemon's environment.
         daemon.variables = {**agent_environment(directory / "agent", api.url), **variables}
         with daemon:

@@ -59,7 +59,7 @@ async def test_its_token_may_ask_for_approvals_and_nothing_else(
             "MCP-Protocol-Version": "2026-07-28",
             "Mcp-Method": "tools/list",
         }
-        async with httpx2.AsyncClient(verify=False) as http:
+        async with httpx2.AsyncClient(verify=False, timeout=PATIENCE_SECONDS) as http:
             answer = await http.post(
                 server["url"], json={**body, "params": {"_meta": meta}}, headers=headers
             )
