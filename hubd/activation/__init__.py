@@ -23,6 +23,7 @@ from hubd.errors import (
 )
 from hubd.storage.database import Tx
 from hubd.wire.caller import Actor, Client, Context
+from hubd.wire.checks import Finding
 from hubd.wire.handle import WireHandle
 from hubd.wire.summary import columns
 
@@ -40,6 +41,7 @@ __all__ = [
     "Encoded",
     "Event",
     "ExecutionError",
+    "Finding",
     "Handle",
     "Host",
     "HubError",

@@ -33,6 +33,7 @@ from hubd.activation.prompt import Prompt, PromptMessage
 from hubd.activation.settings import read_settings, unknown_tables
 from hubd.errors import NotFound
 from hubd.storage.database import Database
+from hubd.wire.checks import Finding
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -245,6 +246,14 @@ class Activation:
         plugin after that. It removes the additions when it detaches the plugin. Import the MCP
         SDK inside this function: a daemon without MCP clients does not load it.
         """
+
+    async def examine(self) -> Sequence[Finding]:
+        """Check what the plugin needs from this machine, for `hubd doctor`. By default nothing.
+
+        It may run programs. The hub gives up after a minute, and reports an exception as a
+        finding that is not ok.
+        """
+        return ()
 
     async def lifespan(self) -> AsyncIterator[None]:
         """Start background work, `yield` once, and clean up after the `yield`."""

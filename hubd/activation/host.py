@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
 from hubd.errors import HubError
 from hubd.wire.caller import Actor, Client, Context
+from hubd.wire.checks import Finding
 from hubd.wire.handle import WireHandle
 
 if TYPE_CHECKING:
@@ -143,6 +144,9 @@ class Host(Protocol):
 
     async def hub_started(self) -> None:
         """Wait until all plugins have started: background work may then call any of them."""
+
+    async def examine(self) -> list[Finding]:
+        """Return the findings of all plugins: see `Activation.examine`."""
 
     def acting(self, actor: Actor) -> AbstractContextManager[None]:
         """Act as another actor inside the block: `with self.host.acting(actor)`.

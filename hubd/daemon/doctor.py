@@ -15,6 +15,8 @@ from hubd.wire.paths import Paths
 MIN_SQLITE: Final = (3, 37, 0)
 # The longest wait for the list of plugins.
 ANSWER_SECONDS: Final = 5.0
+# The longest wait for the checks of all plugins, which may run programs.
+EXAMINE_SECONDS: Final = 70.0
 
 
 def examine(paths: Paths) -> list[Finding]:
@@ -25,7 +27,26 @@ def examine(paths: Paths) -> list[Finding]:
         findings += check(Path(paths.database))
     info = control.info(paths)
     findings += [checks.daemon(info, paths.socket), checks.versions("hubd", info)]
-    return [*findings, *_plugins(paths, info["backend"])] if info else findings
+    if info:
+        findings += [*_plugins(paths, info["backend"]), *_surroundings_of_plugins(paths)]
+    return findings
+
+
+def _surroundings_of_plugins(paths: Paths) -> list[Finding]:
+    """Return what the plugins of the running daemon found on this machine."""
+    try:
+        items = list(
+            client.call(
+                paths.socket,
+                "health.check",
+                {"thorough": True},
+                timeout_seconds=EXAMINE_SECONDS,
+            )
+        )
+    except client.ClientError as error:
+        return [Finding("checks of plugins", False, error.message)]
+    reports = [item["content"] for item in items if item["type"] == "data"]
+    return [Finding(**finding) for report in reports for finding in report.get("findings") or ()]
 
 
 def _sqlite() -> Finding:

@@ -26,6 +26,7 @@ from hubd.activation.base import Activation
 from hubd.activation.host import ChildProcess, Option, Resolved
 from hubd.errors import Cancelled, ExecutionError, HubError, Internal, Timeout
 from hubd.plexus.dispatch import Call, current_call
+from hubd.plexus.examination import examine_plugins
 from hubd.plexus.hub import Hub
 from hubd.plexus.json_values import to_json_values
 from hubd.plexus.nested_call import NO_CALLER, NestedCaller
@@ -33,6 +34,7 @@ from hubd.plexus.questions import Questions
 from hubd.plexus.resolve import resolve, resolve_each
 from hubd.storage.must_await import must_await
 from hubd.wire.caller import Actor, Client, Context
+from hubd.wire.checks import Finding
 from hubd.wire.handle import WireHandle
 from hubd.wire.item import ANSWERS, DECLINED, Guidance, Progress
 
@@ -83,6 +85,10 @@ class PlexusHost:
     async def hub_started(self) -> None:
         """As `Host.hub_started`."""
         await self.all_started.wait()
+
+    async def examine(self) -> list[Finding]:
+        """As `Host.examine`."""
+        return await examine_plugins(self._hub)
 
     @contextmanager
     def acting(self, actor: Actor) -> Iterator[None]:

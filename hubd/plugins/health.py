@@ -16,6 +16,14 @@ class FailedPlugin(BaseModel, defer_build=True):
     reason: str
 
 
+class PluginFinding(BaseModel, defer_build=True):
+    """The result of a plugin's check of this machine."""
+
+    what: str
+    ok: bool
+    detail: str
+
+
 class Health(Event, summary="{status}, database: {database}"):
     """The state of the hub, its database and its plugins."""
 
@@ -24,6 +32,8 @@ class Health(Event, summary="{status}, database: {database}"):
     uptime_seconds: float
     database: str
     failed_plugins: list[FailedPlugin]
+    # Absent unless the plugins were asked.
+    findings: list[PluginFinding] | None = None
 
 
 class HealthPlugin(Activation, namespace="health", version="1.0.0"):
@@ -33,8 +43,12 @@ class HealthPlugin(Activation, namespace="health", version="1.0.0"):
         self._started = time.monotonic()
 
     @method(read_only=True)
-    async def check(self) -> Health:
-        """Report whether the hub, its database and its plugins work."""
+    async def check(self, thorough: bool = False) -> Health:
+        """Report whether the hub, its database and its plugins work.
+
+        Args:
+            thorough: Also let the plugins check the programs that they use. Takes seconds.
+        """
         try:
             await self.db.fetch_one("SELECT count(*) FROM sqlite_schema")
             problem = None
@@ -45,10 +59,16 @@ class HealthPlugin(Activation, namespace="health", version="1.0.0"):
             FailedPlugin(plugin=entry["plugin"], reason=entry["reason"])
             for entry in info.get("failed_plugins", ())
         ]
+        findings = None
+        if thorough:
+            rows = await self.host.examine()
+            findings = [PluginFinding(what=row.what, ok=row.ok, detail=row.detail) for row in rows]
+        is_degraded = problem or failed or any(not finding.ok for finding in findings or ())
         return Health(
-            status="degraded" if problem or failed else "healthy",
+            status="degraded" if is_degraded else "healthy",
             version=__version__,
             uptime_seconds=round(time.monotonic() - self._started, 3),
             database=problem or "ok",
             failed_plugins=failed,
+            findings=findings,
         )

@@ -18,6 +18,7 @@ SURFACE = [
     "Encoded",
     "Event",
     "ExecutionError",
+    "Finding",
     "Handle",
     "Host",
     "HubError",

@@ -18,10 +18,9 @@ from hubd.plugins.claudecode.native import (
     session_file,
     write_session,
 )
+from hubd.plugins.claudecode.native.call_message import CallState, OpenCall
 from hubd.plugins.claudecode.native.pending_call import (
     STAGE_SETTINGS,
-    CallState,
-    OpenCall,
     inspect,
     write_marker,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+from hubd.activation import Finding
 from hubd.plugins.claudecode.handles import NAMESPACE, VERSION
 from hubd.plugins.claudecode.methods.branches import Branches
 from hubd.plugins.claudecode.methods.chats import Chats
@@ -15,6 +16,7 @@ from hubd.plugins.claudecode.methods.retention import Retention
 from hubd.plugins.claudecode.methods.sessions import Sessions
 from hubd.plugins.claudecode.methods.streams import Streams
 from hubd.plugins.claudecode.program.engine import Settings
+from hubd.plugins.claudecode.program.examination import examine_program
 from hubd.plugins.claudecode.queue import Queue
 from hubd.plugins.claudecode.record.context import Context
 from hubd.plugins.claudecode.tables import MIGRATIONS
@@ -43,6 +45,10 @@ class ClaudeCode(
 
     migrations = MIGRATIONS
     settings_model = Settings
+
+    async def examine(self) -> list[Finding]:
+        """Check the `claude` program, and whether it can continue a call that waits."""
+        return [await examine_program(self.settings(Settings).program)]
 
     async def lifespan(self) -> AsyncIterator[None]:
         """Recover the chats of an earlier hub, and interrupt running chats when this one stops."""

@@ -152,7 +152,8 @@ def parallel_prompt(person: Desk, words: Sequence[str]) -> str:
 
 def check_dense(end: Event) -> None:
     """The stream has no gap."""
-    assert [record["seq"] for record in end["events"]] == list(range(end["total_events"]))
+    numbers = [record["seq"] for record in end["events"]]
+    assert numbers == list(range(end["total_events"])), numbers
 
 
 async def check_end(person: Desk, stream: str, approval: Event) -> Event:

@@ -104,7 +104,7 @@ class Desk:
                 )
                 if wanted(page):
                     return page
-                assert page["status"] in OPEN, page
+                assert page["status"] in OPEN or page["has_more"], page
                 if page["total_events"] == seen:
                     # Wait for the next event, or for a change of the status.
                     await self.one(
@@ -148,7 +148,10 @@ class Desk:
 
     async def ended(self, stream_id: str) -> Event:
         """The page with all events of a chat that has ended."""
-        return await self.page(stream_id, lambda page: page["status"] not in OPEN)
+        # The status is read after the events.
+        return await self.page(
+            stream_id, lambda page: page["status"] not in OPEN and not page["has_more"]
+        )
 
 
 def events_in(page: Event, *kinds: str) -> list[Event]:

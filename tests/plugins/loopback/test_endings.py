@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hubd.plugins.claudecode import places
-from tests.fakes.failing_disk import full_disk, small_disk
-from tests.plugins.claudecode.chat_support import Event, say
+from tests.fakes.failing_disk import Faults, full_disk, small_disk
+from tests.plugins.claudecode.chat_support import Event, run, say
 from tests.plugins.claudecode.test_recovery import pids_of_stream
 from tests.plugins.loopback.kill_scenarios import check_dense, check_end
 from tests.plugins.loopback.support import Desk, Failure, desk, events_in
@@ -143,6 +143,44 @@ async def test_an_answer_fails_while_the_disk_is_full_and_works_afterwards(
             await check_end(person, stream, approval)
             assert person.lines_in() == 1
             person.daemon.stop()
+
+
+async def test_a_question_is_asked_as_soon_as_the_disk_has_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = Faults(tmp_path, tmp_path / "home")
+    async with desk(tmp_path, "offline", monkeypatch, **faults.variables) as person:
+        # The first call waits for the file, so that the disk fails before the second asks.
+        steps = run("until [ -e go ]; do sleep 0.01; done"), run("echo x >> ran"), say("Ready.")
+        stream = await person.begin(*steps)
+        first = await person.pending(stream)
+        await person.answer(first)
+        await person.page(stream, lambda page: not page["pending_approvals"])
+        with faults.on("full"):
+            (person.cwd / "go").touch()
+            await asyncio.sleep(0.5)
+            assert (await person.one("loopback.pending"))["approvals"] == []
+        second = await person.pending_other(stream, first)
+        await person.answer(second)
+        end = await person.ended(stream)
+        assert end["status"] == "complete", end
+        check_dense(end)
+        assert person.lines_in() == 1
+
+
+async def test_a_chat_that_parks_on_a_full_disk_continues_with_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = Faults(tmp_path, tmp_path / "home")
+    variables = {"HUBD_CLAUDECODE_PARK_SECS": "0.5", **faults.variables}
+    async with desk(tmp_path, "offline", monkeypatch, **variables) as person:
+        stream = await person.begin_touch()
+        approval = await person.pending(stream)
+        with faults.on("full"):
+            await person.until_parked(stream)
+        await person.answer(approval)
+        await check_end(person, stream, approval)
+        assert person.lines_in() == 1
 
 
 async def test_a_subagents_call_is_lost_and_the_next_turn_is_told(

@@ -13,7 +13,7 @@ import pytest
 
 from tests.plugins.claudecode.chat_support import ENGINES, EngineName
 from tests.plugins.loopback.kill_scenarios import check_dense
-from tests.plugins.loopback.support import Desk, Failure, desk, events_in
+from tests.plugins.loopback.support import OPEN, Desk, Failure, desk, events_in
 from tests.plugins.loopback.test_surviving import check_database
 
 KILLS = int(os.environ.get("HUBD_TEST_ROUNDS", "100"))
@@ -65,7 +65,7 @@ async def ended(person: Desk, chats: Chats, stream: str) -> dict[str, Any]:
     """Answer everything until a chat ends."""
     while True:
         page = await person.one("claudecode.poll", stream_id=stream, from_seq=0, limit=1000)
-        if page["status"] not in ("queued", "running", "awaiting_permission"):
+        if page["status"] not in OPEN and not page["has_more"]:
             return page
         with suppress(Failure):
             await chats.answer()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from hubd.storage.maintenance import check
+from tests.fakes.agent_process import OFFLINE
+from tests.fakes.old_claude import old_claude
 from tests.plugins.claudecode.chat_support import ENGINES, EngineName, run, say
 from tests.plugins.claudecode.test_recovery import pids_of_stream
 from tests.plugins.loopback import kill_scenarios
@@ -123,3 +126,84 @@ async def test_an_agent_that_gets_sigterm_while_it_waits_is_parked(
         await person.answer(approval)
         await check_end(person, stream, approval)
         assert person.lines_in() == 1
+
+
+async def test_a_fork_at_an_earlier_message_does_not_repeat_a_call_of_the_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path, "offline", monkeypatch) as person:
+        await person.ended(await person.begin(say("Before.")))
+        earlier = (await person.one("claudecode.get_tree", name="s"))["head"]["node_id"]
+        stream = await person.begin_touch()
+        approval = await person.pending(stream)
+        person.daemon.kill()
+        person.daemon.start()
+        assert person.daemon.process is not None
+        # The program that resumes the session follows a marker, and dies while the call runs.
+        command = f"echo x >> ran; kill -9 {person.daemon.process.pid}; sleep 60"
+        edited = {**approval["input"], "command": command}
+        await person.answer(approval, updated_input=edited)
+        await asyncio.to_thread(person.daemon.process.wait)
+        person.daemon.start()
+        assert (await person.ended(stream))["status"] == "interrupted"
+        for name, at in (("fork", earlier), ("tip", None)):
+            place = {} if at is None else {"at": at}
+            await person.one("claudecode.fork", name="s", new_name=name, **place)
+            end = await person.ended(await person.begin(say("Forked."), name=name))
+            assert end["status"] == "complete", end
+        end = await person.ended(await person.begin(say("Next.")))
+        assert "outcome is unknown" in json.dumps(events_in(end, "content"))
+        assert person.lines_in() == 1
+
+
+@pytest.mark.soak  # it downloads the older version
+async def test_an_older_claude_continues_one_of_three_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = old_claude()
+    variables = {"HUBD_CLAUDECODE_PROGRAM": program}
+    async with desk(tmp_path, "claude", monkeypatch, **variables) as person:
+        prompt = kill_scenarios.parallel_prompt(person, ["a", "b", "c"])
+        stream = await person.begin(prompt=prompt)
+        first = await person.pending(stream)
+        person.daemon.kill()
+        person.daemon.start()
+        await person.answer(first)
+        end = await person.ended(stream)
+        assert end["status"] == "complete", end
+        check_dense(end)
+        assert [person.lines_in(word) for word in "abc"] == [1, 0, 0]
+        calls = [event["tool_use_id"] for event in events_in(end, "tool_use")]
+        for call in calls:
+            [result] = kill_scenarios.results_in(person.api.conversations[-1], call)
+            is_first = call == first["tool_use_id"]
+            assert ("Not carried out" in json.dumps(result)) is not is_first
+
+
+async def test_a_version_that_cannot_continue_a_call_loses_it_and_the_agent_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "claude"
+    offline = shlex.join(OFFLINE)
+    program.write_text(
+        '#!/bin/sh\nif [ "$1" = --version ]; then echo "2.0.1 (Claude Code)"; exit; fi\n'
+        f'exec {offline} --session-directory="$CLAUDE_CONFIG_DIR" "$@"\n'
+    )
+    program.chmod(0o755)
+    variables = {"HUBD_CLAUDECODE_PROGRAM": str(program)}
+    async with desk(tmp_path, "claude", monkeypatch, **variables) as person:
+        stream = await person.begin(prompt="run: echo x >> ran\nsay: Ready.")
+        approval = await person.pending(stream)
+        person.daemon.kill()
+        person.daemon.start()
+        await person.answer(approval)
+        end = await person.ended(stream)
+        assert end["status"] == "interrupted", end
+        [row] = (await person.one("loopback.history"))["approvals"]
+        assert row["status"] == "lost"
+        assert "2.0.1" in row["message"]
+        following = await person.ended(await person.begin(prompt="say: Next."))
+        told = json.dumps(events_in(following, "content"))
+        assert "approved by person" in told
+        assert "2.0.1" in told
+        assert person.lines_in() == 0

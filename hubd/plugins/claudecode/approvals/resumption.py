@@ -18,7 +18,7 @@ from typing import Any, Final
 from hubd.errors import HubError, Unavailable
 from hubd.plugins.claudecode.approvals.store import ApprovalRow
 from hubd.plugins.claudecode.native import pending_call
-from hubd.plugins.claudecode.native.pending_call import OpenCall
+from hubd.plugins.claudecode.native.call_message import OpenCall
 
 UNKNOWN_OUTCOME: Final = (
     "This call was started before the hub stopped, and its outcome is unknown. Check whether it "

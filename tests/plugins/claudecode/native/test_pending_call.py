@@ -10,9 +10,8 @@ import pytest
 
 from hubd.errors import Conflict, InvalidParams
 from hubd.plugins.claudecode.native import conversation, read_history
+from hubd.plugins.claudecode.native.call_message import CallState, OpenCall
 from hubd.plugins.claudecode.native.pending_call import (
-    CallState,
-    OpenCall,
     cut,
     inspect,
     live_marker,
