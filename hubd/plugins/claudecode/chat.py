@@ -14,6 +14,7 @@ from uuid import uuid4
 from hubd.activation import Actor, ChildProcess, Host
 from hubd.errors import HubError, Timeout, reason_of
 from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.questions import Questions
 from hubd.plugins.claudecode.approvals.resumption import Resumption
 from hubd.plugins.claudecode.native import pending_call
@@ -191,12 +192,19 @@ class Chat:
         Returns:
             False if it can't end now.
         """
+        if not await self._is_stored():
+            return False
         if not self.questions.can_park or self._child is None or self._ending is not None:
             return False
         self.is_parked = True
         self.questions.abandon()
         await self._child.end(eof=False)
         return True
+
+    async def _is_stored(self) -> bool:
+        """Return whether the approvals of all open questions are on disk."""
+        rows = await approvals.read_pending_of(self._db, self._stream.key)
+        return self.questions.calls <= {row.tool_use_id for row in rows}
 
     async def _leave_open(self) -> bool:
         """Record that the program has ended, and that the chat waits without it.
@@ -308,6 +316,7 @@ class Chat:
         if status in TERMINATED and self._ending is None and self.questions.can_park:
             # A machine that shuts down sends SIGTERM to all processes at once.
             self.is_parked = True
+            self.questions.abandon()
         if self.is_parked:
             return None
         await self.recording.take(self._accumulator.end(status))

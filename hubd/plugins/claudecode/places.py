@@ -47,11 +47,13 @@ class Places:
         """Park chats that wait for approvals while too many programs run."""
         while self._programs > MAX_RUNNING:
             waiting = [chat for chat in self.running.values() if chat.questions.can_park]
-            if not waiting:
+            waiting.sort(key=lambda chat: chat.questions.waiting_since)
+            for chat in waiting:
+                if await chat.park():
+                    await chat.ended.wait()
+                    break
+            else:
                 return
-            longest = min(waiting, key=lambda chat: chat.questions.waiting_since)
-            if await longest.park():
-                await longest.ended.wait()
 
     @property
     def _programs(self) -> int:

@@ -1,10 +1,12 @@
 """A daemon, an agent that asks for approvals, and a person at the daemon's socket."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -134,11 +136,20 @@ class Desk:
         page = await self.page(stream_id, is_asked)
         return next(dict(row) for row in page["pending_approvals"] if row["id"] != before["id"])
 
-    async def until_parked(self, stream_id: str) -> None:
+    async def until_exited(self, stream_id: str) -> None:
         """Wait until no process of a chat runs."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while pids_of_stream(stream_id):  # noqa: ASYNC110  processes end without an event
                 await asyncio.sleep(0.01)
+
+    async def until_parked(self, stream_id: str) -> None:
+        """Wait until the hub has recorded that no process of a chat runs."""
+        database = self.daemon.home / "hub.db"
+        sql = "SELECT 1 FROM claudecode_runs JOIN chat_streams ON key = stream WHERE id = ?"
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+                while connection.execute(sql, (UUID(stream_id).bytes,)).fetchone():
+                    await asyncio.sleep(0.01)
 
     async def answer(self, approval: Event, approve: bool = True, **more: Any) -> Event:
         """Answer an approval."""

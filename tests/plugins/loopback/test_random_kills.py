@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import random
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -16,7 +15,7 @@ from tests.plugins.loopback.kill_scenarios import check_dense
 from tests.plugins.loopback.support import OPEN, Desk, Failure, desk, events_in
 from tests.plugins.loopback.test_surviving import check_database
 
-KILLS = int(os.environ.get("HUBD_TEST_ROUNDS", "100"))
+KILLS = 100
 SESSIONS = 4
 # Seconds between two kills.
 SHORTEST, LONGEST = 0.02, 1.5

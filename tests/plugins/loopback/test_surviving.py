@@ -20,8 +20,8 @@ from tests.plugins.loopback.kill_scenarios import check_dense, check_end
 from tests.plugins.loopback.support import Desk, desk, events_in, types_in
 from tests.support import PATIENCE_SECONDS
 
-# In the marked run; a variable for a shorter one.
-ROUNDS = int(os.environ.get("HUBD_TEST_ROUNDS", "100"))
+# In the marked run.
+ROUNDS = 100
 
 
 def check_database(person: Desk) -> None:

@@ -90,6 +90,11 @@ class Questions:
         return any(not question.is_answered for question in self._open.values())
 
     @property
+    def calls(self) -> set[str]:
+        """The calls that the program asks about."""
+        return {question.tool_use_id for question in self._open.values()}
+
+    @property
     def waiting_since(self) -> float:
         """The time of the oldest open question, on the monotonic clock."""
         return min((question.asked_at for question in self._open.values()), default=0.0)
