@@ -148,7 +148,7 @@ class Desk:
         sql = "SELECT 1 FROM claudecode_runs JOIN chat_streams ON key = stream WHERE id = ?"
         async with asyncio.timeout(PATIENCE_SECONDS):
             with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-                while connection.execute(sql, (UUID(stream_id).bytes,)).fetchone():
+                while connection.execute(sql, (UUID(stream_id).bytes,)).fetchone():  # noqa: ASYNC110  another process writes it
                     await asyncio.sleep(0.01)
 
     async def answer(self, approval: Event, approve: bool = True, **more: Any) -> Event:
