@@ -14,6 +14,7 @@ from uuid import uuid4
 from hubd.activation import Actor, ChildProcess, Host
 from hubd.errors import HubError, Timeout, reason_of
 from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.questions import Questions
 from hubd.plugins.claudecode.approvals.resumption import Resumption
 from hubd.plugins.claudecode.native import pending_call
@@ -191,7 +192,11 @@ class Chat:
         Returns:
             False if it can't end now.
         """
-        if not self.questions.can_park or self._child is None or self._ending is not None:
+        # A question that is not stored yet would be lost with the program.
+        stored = await approvals.read_pending_of(self._db, self._stream.key)
+        if not self.questions.are_all_in(stored) or not self.questions.can_park:
+            return False
+        if self._child is None or self._ending is not None:
             return False
         self.is_parked = True
         self.questions.abandon()

@@ -50,8 +50,9 @@ class Places:
             if not waiting:
                 return
             longest = min(waiting, key=lambda chat: chat.questions.waiting_since)
-            if await longest.park():
-                await longest.ended.wait()
+            if not await longest.park():
+                return
+            await longest.ended.wait()
 
     @property
     def _programs(self) -> int:

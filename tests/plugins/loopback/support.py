@@ -1,10 +1,12 @@
 """A daemon, an agent that asks for approvals, and a person at the daemon's socket."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -118,14 +120,6 @@ class Desk:
         return dict(page["pending_approvals"][0])
 
     async def next_pending(self, stream_id: str, before: Event) -> Event:
-        """The approval that a chat waits for after another one."""
-
-        def is_next(page: Event) -> bool:
-            return any(row["id"] != before["id"] for row in page["pending_approvals"])
-
-        return dict((await self.page(stream_id, is_next))["pending_approvals"][0])
-
-    async def pending_other(self, stream_id: str, before: Event) -> Event:
         """The approval that a chat waits for after an earlier one."""
 
         def is_asked(page: Event) -> bool:
@@ -135,10 +129,18 @@ class Desk:
         return next(dict(row) for row in page["pending_approvals"] if row["id"] != before["id"])
 
     async def until_parked(self, stream_id: str) -> None:
-        """Wait until no process of a chat runs."""
+        """Wait until no process of a chat runs, and the hub has noted that."""
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while pids_of_stream(stream_id):  # noqa: ASYNC110  processes end without an event
+            while self._has_process(stream_id):  # noqa: ASYNC110  processes end without an event
                 await asyncio.sleep(0.01)
+
+    def _has_process(self, stream_id: str) -> bool:
+        if pids_of_stream(stream_id):
+            return True
+        with closing(sqlite3.connect(f"file:{self.daemon.paths.database}?mode=ro", uri=True)) as db:
+            sql = "SELECT 1 FROM claudecode_runs AS r JOIN chat_streams AS s ON s.key = r.stream"
+            rows = db.execute(f"{sql} WHERE s.id = ?", (UUID(stream_id).bytes,)).fetchall()
+        return bool(rows)
 
     async def answer(self, approval: Event, approve: bool = True, **more: Any) -> Event:
         """Answer an approval."""

@@ -107,6 +107,11 @@ class Questions:
             or any(question.is_answered or question.agent_id for question in questions)
         )
 
+    def are_all_in(self, rows: Sequence[store.ApprovalRow]) -> bool:
+        """Return whether every open question is among these approvals."""
+        asked = {row.tool_use_id for row in rows}
+        return all(question.tool_use_id in asked for question in self._open.values())
+
     def follow(self, updates: Sequence[Update]) -> None:
         """Note which calls run, from what the program prints."""
         for update in updates:
