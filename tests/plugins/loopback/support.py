@@ -130,13 +130,19 @@ class Desk:
 
     async def until_parked(self, stream_id: str) -> None:
         """Wait until no process of a chat runs, and the hub has noted that."""
+        await self.until_ended(stream_id)
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while self._has_process(stream_id):  # noqa: ASYNC110  processes end without an event
+            while self._is_noted(stream_id):  # noqa: ASYNC110  the hub sends no event
                 await asyncio.sleep(0.01)
 
-    def _has_process(self, stream_id: str) -> bool:
-        if pids_of_stream(stream_id):
-            return True
+    async def until_ended(self, stream_id: str) -> None:
+        """Wait until no process of a chat runs."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while pids_of_stream(stream_id):  # noqa: ASYNC110  processes end without an event
+                await asyncio.sleep(0.01)
+
+    def _is_noted(self, stream_id: str) -> bool:
+        """Whether the hub has noted a process of a chat."""
         with closing(sqlite3.connect(f"file:{self.daemon.paths.database}?mode=ro", uri=True)) as db:
             sql = "SELECT 1 FROM claudecode_runs AS r JOIN chat_streams AS s ON s.key = r.stream"
             rows = db.execute(f"{sql} WHERE s.id = ?", (UUID(stream_id).bytes,)).fetchall()

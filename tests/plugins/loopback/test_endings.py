@@ -177,7 +177,8 @@ async def test_a_chat_that_parks_on_a_full_disk_continues_with_the_answer(
         stream = await person.begin_touch()
         approval = await person.pending(stream)
         with faults.on("full"):
-            await person.until_parked(stream)
+            await person.until_ended(stream)
+        await person.until_parked(stream)
         await person.answer(approval)
         await check_end(person, stream, approval)
         assert person.lines_in() == 1
