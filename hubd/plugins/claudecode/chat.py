@@ -192,19 +192,16 @@ class Chat:
         Returns:
             False if it can't end now.
         """
-        if not await self._is_stored():
+        # A question that is not stored yet would be lost with the program.
+        stored = await approvals.read_pending_of(self._db, self._stream.key)
+        if not self.questions.are_all_in(stored) or not self.questions.can_park:
             return False
-        if not self.questions.can_park or self._child is None or self._ending is not None:
+        if self._child is None or self._ending is not None:
             return False
         self.is_parked = True
         self.questions.abandon()
         await self._child.end(eof=False)
         return True
-
-    async def _is_stored(self) -> bool:
-        """Return whether the approvals of all open questions are on disk."""
-        rows = await approvals.read_pending_of(self._db, self._stream.key)
-        return self.questions.calls <= {row.tool_use_id for row in rows}
 
     async def _leave_open(self) -> bool:
         """Record that the program has ended, and that the chat waits without it.

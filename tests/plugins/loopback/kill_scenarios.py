@@ -80,10 +80,10 @@ async def parallel(person: Desk, name: str) -> AsyncGenerator[None, None]:
     stream = await person.begin(prompt=parallel_prompt(person, words), name=name)
     first = await person.pending(stream)
     await person.answer(first)
-    second = await person.pending_other(stream, first)
+    second = await person.next_pending(stream, first)
     yield
     await person.answer(second)
-    third = await person.pending_other(stream, second)
+    third = await person.next_pending(stream, second)
     yield
     await person.answer(third)
     end = await person.ended(stream)

@@ -120,14 +120,6 @@ class Desk:
         return dict(page["pending_approvals"][0])
 
     async def next_pending(self, stream_id: str, before: Event) -> Event:
-        """The approval that a chat waits for after another one."""
-
-        def is_next(page: Event) -> bool:
-            return any(row["id"] != before["id"] for row in page["pending_approvals"])
-
-        return dict((await self.page(stream_id, is_next))["pending_approvals"][0])
-
-    async def pending_other(self, stream_id: str, before: Event) -> Event:
         """The approval that a chat waits for after an earlier one."""
 
         def is_asked(page: Event) -> bool:
@@ -136,20 +128,25 @@ class Desk:
         page = await self.page(stream_id, is_asked)
         return next(dict(row) for row in page["pending_approvals"] if row["id"] != before["id"])
 
-    async def until_exited(self, stream_id: str) -> None:
+    async def until_parked(self, stream_id: str) -> None:
+        """Wait until no process of a chat runs, and the hub has noted that."""
+        await self.until_ended(stream_id)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while self._is_noted(stream_id):  # noqa: ASYNC110  the hub sends no event
+                await asyncio.sleep(0.01)
+
+    async def until_ended(self, stream_id: str) -> None:
         """Wait until no process of a chat runs."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while pids_of_stream(stream_id):  # noqa: ASYNC110  processes end without an event
                 await asyncio.sleep(0.01)
 
-    async def until_parked(self, stream_id: str) -> None:
-        """Wait until the hub has recorded that no process of a chat runs."""
-        database = self.daemon.home / "hub.db"
-        sql = "SELECT 1 FROM claudecode_runs JOIN chat_streams ON key = stream WHERE id = ?"
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-                while connection.execute(sql, (UUID(stream_id).bytes,)).fetchone():  # noqa: ASYNC110  another process writes it
-                    await asyncio.sleep(0.01)
+    def _is_noted(self, stream_id: str) -> bool:
+        """Whether the hub has noted a process of a chat."""
+        with closing(sqlite3.connect(f"file:{self.daemon.paths.database}?mode=ro", uri=True)) as db:
+            sql = "SELECT 1 FROM claudecode_runs AS r JOIN chat_streams AS s ON s.key = r.stream"
+            rows = db.execute(f"{sql} WHERE s.id = ?", (UUID(stream_id).bytes,)).fetchall()
+        return bool(rows)
 
     async def answer(self, approval: Event, approve: bool = True, **more: Any) -> Event:
         """Answer an approval."""

@@ -160,7 +160,7 @@ async def test_a_question_is_asked_as_soon_as_the_disk_has_space(
             (person.cwd / "go").touch()
             await asyncio.sleep(0.5)
             assert (await person.one("loopback.pending"))["approvals"] == []
-        second = await person.pending_other(stream, first)
+        second = await person.next_pending(stream, first)
         await person.answer(second)
         end = await person.ended(stream)
         assert end["status"] == "complete", end
@@ -177,7 +177,8 @@ async def test_a_chat_that_parks_on_a_full_disk_continues_with_the_answer(
         stream = await person.begin_touch()
         approval = await person.pending(stream)
         with faults.on("full"):
-            await person.until_exited(stream)
+            await person.until_ended(stream)
+        await person.until_parked(stream)
         await person.answer(approval)
         await check_end(person, stream, approval)
         assert person.lines_in() == 1
@@ -247,7 +248,7 @@ async def test_a_result_that_the_program_did_not_write_is_not_made_again(
         stream = await person.begin(prompt=prompt)
         first = await person.pending(stream)
         await person.answer(first)
-        second = await person.pending_other(stream, first)
+        second = await person.next_pending(stream, first)
         await person.until_parked(stream)
         for file in native_files(person):
             lines = file.read_bytes().splitlines(keepends=True)

@@ -90,11 +90,6 @@ class Questions:
         return any(not question.is_answered for question in self._open.values())
 
     @property
-    def calls(self) -> set[str]:
-        """The calls that the program asks about."""
-        return {question.tool_use_id for question in self._open.values()}
-
-    @property
     def waiting_since(self) -> float:
         """The time of the oldest open question, on the monotonic clock."""
         return min((question.asked_at for question in self._open.values()), default=0.0)
@@ -111,6 +106,11 @@ class Questions:
             self._running
             or any(question.is_answered or question.agent_id for question in questions)
         )
+
+    def are_all_in(self, rows: Sequence[store.ApprovalRow]) -> bool:
+        """Return whether every open question is among these approvals."""
+        asked = {row.tool_use_id for row in rows}
+        return all(question.tool_use_id in asked for question in self._open.values())
 
     def follow(self, updates: Sequence[Update]) -> None:
         """Note which calls run, from what the program prints."""
