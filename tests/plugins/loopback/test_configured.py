@@ -11,10 +11,10 @@ import pytest
 
 from tests.fakes.agent_process import claude_program
 from tests.plugins.loopback.support import Failure, desk
-from tests.support import PATIENCE_SECONDS
+from tests.support import PATIENCE_SECONDS, few
 
 
-@pytest.mark.parametrize("approve", [True, False])
+@pytest.mark.parametrize("approve", few([True, False], 1))
 async def test_another_claude_asks_over_mcp(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, approve: bool
 ) -> None:

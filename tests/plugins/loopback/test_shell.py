@@ -156,7 +156,7 @@ def test_bash_runs_the_commands_of_the_table(tmp_path: Path) -> None:
 
 
 def test_bash_runs_generated_commands_as_they_are_split(tmp_path: Path) -> None:
-    assert_agrees(tmp_path, certain_commands(1, 300))
+    assert_agrees(tmp_path, certain_commands(1, 60))
 
 
 @pytest.mark.soak
