@@ -1,12 +1,15 @@
 """Tool calls that wait for an approval, and the answers of a person."""
 
 import asyncio
+import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.plugins.claudecode.chat_support import ENGINES, EngineName, run, say
 from tests.plugins.loopback.support import Failure, desk, events_in, types_in
+from tests.process.test_agents import CALLER
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -48,6 +51,25 @@ async def test_a_call_waits_for_an_approval_and_runs_when_it_is_allowed(
         [handle] = [event["approval"] for event in events_in(end, "awaiting_approval")]
         resolved = await person.one("plexus.resolve_handle", handle=handle)
         assert (resolved["kind"], resolved["data"]["status"]) == ("approval", "approved")
+
+
+async def test_a_person_answers_over_the_websocket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path, "offline", monkeypatch) as person:
+        stream = await person.begin_touch()
+        approval = await person.pending(stream)
+        answer = json.dumps({"approval_id": approval["id"], "approve": True})
+        command = [str(CALLER), str(person.daemon.home), "loopback.respond", answer, "websocket"]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *command, stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+        assert json.loads(output) == {"websocket": "ok"}
+        end = await person.ended(stream)
+        [resolved] = events_in(end, "approval_resolved")
+        assert resolved["by"] == "person"
+        assert person.lines_in() == 1
 
 
 async def test_a_denied_call_does_not_run_and_the_agent_reads_the_message(

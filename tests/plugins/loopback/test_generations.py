@@ -62,6 +62,58 @@ async def test_a_real_claude_with_grants_approves_the_call_of_its_child(
         assert person.lines_in() == 1
 
 
+async def test_a_grandparent_answers_for_a_session_that_its_child_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three generations of offline agents, each started by a command of the one before."""
+    async with desk(tmp_path, "offline", monkeypatch) as person:
+        granted = ["claudecode.chat_async", "loopback.pending", "loopback.respond"]
+
+        def start(name: str, prompt: str) -> str:
+            params: dict[str, Any] = {
+                "name": name,
+                "prompt": prompt,
+                "model": "offline",
+                "working_dir": str(person.cwd),
+            }
+            if name == "middle":
+                params |= {"allowed_tools": ["Bash"], "grants": granted}
+            return tries(person, "claudecode.chat_async", "unix", **params)
+
+        async def chat(name: str, command: str) -> Event:
+            stream = await person.begin(
+                run(command), name=name, allowed_tools=["Bash"], grants=granted
+            )
+            [result] = events_in(await person.ended(stream), "tool_result")
+            found: Event = json.loads(result["output"])
+            return found
+
+        asks = asking("offline", run("echo x >> ran"), say("Ready."))
+        begins = asking("offline", run(start("youngest", asks)))
+        assert await chat("eldest", start("middle", begins)) == {"unix": "ok"}
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            rows: list[Event] = []
+            while not rows:
+                # The person is not asked yet, so nothing would wake a wait.
+                rows = (await person.one("loopback.pending", all=True))["approvals"]
+        [approval] = rows
+        assert approval["session_name"] == "youngest"
+        # Its ancestors are asked, and people only after a while.
+        assert (await person.one("loopback.pending"))["approvals"] == []
+        answer = {"approval_id": approval["id"], "approve": True}
+        refused = {"unix": "permission_denied"}
+        stranger = tries(person, "loopback.respond", "unix", **answer)
+        assert await outcomes(person, stranger, grants=granted) == refused
+        assert await chat("eldest", stranger) == {"unix": "ok"}
+        [row] = (await person.one("claudecode.streams", name="youngest"))["streams"]
+        end = await person.ended(row["stream_id"])
+        assert end["status"] == "complete"
+        eldest = (await person.one("claudecode.get", name="eldest"))["session"]["id"]
+        [resolved] = events_in(end, "approval_resolved")
+        assert resolved["by"] == f"session:{eldest}"
+        assert person.lines_in() == 1
+
+
 def tries(person: Desk, method: str, /, *ways: str, **params: Any) -> str:
     """The command of an agent that calls the hub in several ways."""
     program = [sys.executable, str(CALLER), str(person.daemon.home), method, json.dumps(params)]
