@@ -26,7 +26,6 @@ from hubd.activation.base import Activation
 from hubd.activation.host import ChildProcess, Option, Resolved
 from hubd.errors import Cancelled, ExecutionError, HubError, Internal, Timeout
 from hubd.plexus.dispatch import Call, current_call
-from hubd.plexus.examination import examine_plugins
 from hubd.plexus.hub import Hub
 from hubd.plexus.json_values import to_json_values
 from hubd.plexus.nested_call import NO_CALLER, NestedCaller
@@ -88,6 +87,9 @@ class PlexusHost:
 
     async def examine(self) -> list[Finding]:
         """As `Host.examine`."""
+        # lifecycle.py starts plugins with this host, so it imports this module.
+        from hubd.plexus.lifecycle import examine_plugins
+
         return await examine_plugins(self._hub)
 
     @contextmanager

@@ -8,6 +8,7 @@ from contextvars import Context
 from types import TracebackType
 from typing import Final
 
+from hubd.activation import Finding
 from hubd.activation.base import Activation
 from hubd.activation.class_checks import name_of
 from hubd.errors import HubError, NotFound, reason_of
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 START_SECONDS: Final = 5.0
 # Seconds that all plugins together have to stop, because the daemon exits within ten.
 STOP_SECONDS: Final = 3.0
+# Seconds for the checks of one plugin. All plugins check at the same time.
+EXAMINE_SECONDS: Final = 60.0
 
 
 @asynccontextmanager
@@ -234,3 +237,21 @@ class _Lifespan:
             raise
         await self._steps.aclose()
         raise TypeError(f"{self._name} yielded twice; it must yield once")
+
+
+async def examine_plugins(hub: Hub) -> list[Finding]:
+    """Return the findings of all plugins, in the order of the tree."""
+    nodes = [node for node in hub.root.walk() if node is not hub.root]
+    lists = await asyncio.gather(*(_examine(node.path, node.activation) for node in nodes))
+    return [finding for findings in lists for finding in findings]
+
+
+async def _examine(path: str, plugin: Activation) -> list[Finding]:
+    try:
+        async with asyncio.timeout(EXAMINE_SECONDS):
+            return list(await plugin.examine())
+    except TimeoutError:
+        return [Finding(path, False, f"its checks took longer than {EXAMINE_SECONDS:g} s")]
+    except Exception as error:
+        log.exception("the checks of %s failed", path)
+        return [Finding(path, False, f"its checks failed: {reason_of(error)}")]

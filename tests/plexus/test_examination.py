@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hubd.activation import Activation, Finding
-from hubd.plexus import examination
+from hubd.plexus import lifecycle
 from hubd.plugins.claudecode.program.examination import examine_program
 from hubd.plugins.health import HealthPlugin
 from tests.fakes.agent_process import claude_program
@@ -39,7 +39,7 @@ class Slow(Activation, namespace="slow", version="1.0.0"):
 async def test_plugins_report_what_they_find_only_when_they_are_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examination, "EXAMINE_SECONDS", 0.05)
+    monkeypatch.setattr(lifecycle, "EXAMINE_SECONDS", 0.05)
     async with hub_with(tmp_path, HealthPlugin(), Printer(), Torn(), Slow()) as hub:
         [plain] = await call_events(hub, "health.check")
         assert plain["status"] == "healthy"

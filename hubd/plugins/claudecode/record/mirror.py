@@ -4,9 +4,6 @@ One update is one transaction: the blob and its node, the event about it and its
 head of the session. This file knows nothing of processes and followers.
 """
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 from uuid import UUID
 
@@ -36,6 +33,8 @@ from hubd.plugins.claudecode.protocol.updates import (
     UnreadableLine,
     Update,
 )
+from hubd.plugins.claudecode.record.open_messages import OpenBlock, OpenMessage
+from hubd.plugins.claudecode.record.result_summary import summary
 from hubd.plugins.claudecode.sessions import TABLE, SessionRow
 from hubd.storage import ids
 from hubd.storage.arbor import tree
@@ -53,36 +52,6 @@ TEXT_LENGTH: Final = 200
 SYNTHETIC: Final = "<synthetic>"
 # Characters of a tool's output in its event. The blob has all of it.
 MAX_OUTPUT: Final = 64 * 1024
-# Fields of the result line that are left out of the last event of a chat.
-_NOT_IN_EVENT: Final = frozenset(("type", "result", "uuid", "session_id"))
-
-
-@dataclass
-class OpenBlock:
-    """An unfinished block."""
-
-    blob: bytes
-    place: Place
-    kind: str
-    # The data of its blob, without the text.
-    data: dict[str, Any]
-
-
-@dataclass
-class OpenMessage:
-    """An unfinished message."""
-
-    blob: bytes
-    place: Place
-    # The data of its blob; `blocks` are the ids of its blocks' blobs in order of arrival.
-    data: dict[str, Any]
-    # Its unfinished blocks by index.
-    blocks: dict[int, OpenBlock] = field(default_factory=dict)
-
-    def copy(self) -> "OpenMessage":
-        """Return a message that can change without changing this one."""
-        data = {**self.data, "blocks": [*self.data["blocks"]]}
-        return OpenMessage(self.blob, self.place, data, dict(self.blocks))
 
 
 class Mirror:
@@ -470,18 +439,3 @@ class Mirror:
 
     def _at(self, place: Place) -> dict[str, str]:
         return {"tree_id": ids.text(self._session.tree_id), "node_id": ids.text(place.id)}
-
-
-def summary(results: Sequence[TurnResult]) -> dict[str, Any]:
-    """Return the fields of the result line for the last event of a chat.
-
-    The text of the answer is left out, because the `content` events have it. If there are several
-    result lines, the fields are those of the newest, with the denied tool calls of all.
-    """
-    fields = {name: value for name, value in results[-1].raw.items() if name not in _NOT_IN_EVENT}
-    lists = [result.raw.get("permission_denials") for result in results]
-    denials = [entry for each in lists if isinstance(each, list) for entry in each]
-    distinct = {json.dumps(entry, sort_keys=True): entry for entry in denials}
-    if distinct:
-        fields["permission_denials"] = [*distinct.values()]
-    return fields

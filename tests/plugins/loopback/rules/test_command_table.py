@@ -6,7 +6,7 @@ from hubd.plugins.loopback.rules import words
 from hubd.plugins.loopback.rules.decide import decide
 from hubd.plugins.loopback.rules.rule import Effect, Rule, ToolCall
 from hubd.plugins.loopback.rules.shell import SimpleCommand, split
-from tests.plugins.loopback.command_table import ALLOWED, ASKED
+from tests.plugins.loopback.rules.command_table import ALLOWED, ASKED
 
 
 def rule(effect: Effect, pattern: str | None, number: int = 1, **others: object) -> Rule:

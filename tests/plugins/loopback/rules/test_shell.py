@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hubd.plugins.loopback.rules.shell import SimpleCommand, split
-from tests.plugins.loopback.command_table import ALLOWED, ASKED
-from tests.plugins.loopback.real_bash import Bash, Record
+from tests.plugins.loopback.rules.command_table import ALLOWED, ASKED
+from tests.plugins.loopback.rules.real_bash import Bash, Record
 
 # Pieces of commands. The programs don't exist, and the builtins among them are harmless.
 WORDS = [
