@@ -1,6 +1,7 @@
 """The imports follow the table of layers, and commands import little."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ import pytest
 from tests.support import environment
 
 ROOT = Path(__file__).parent.parent
+# A method with its namespace.
+METHOD_PATH = re.compile(r"[a-z_]+(\.[a-z_]+)+")
 
 BASE = {"hubd.wire", "hubd.errors"}
 
@@ -110,6 +113,10 @@ def test_nothing_outside_a_plugins_file_names_the_plugin() -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 assert node.value not in plugins, f"{module} names the plugin {node.value}"
+                # `hubd doctor` calls the hub as any client does.
+                if module != "hubd.daemon.doctor" and METHOD_PATH.fullmatch(node.value):
+                    plugin = node.value.partition(".")[0]
+                    assert plugin not in plugins, f"{module} names the method {node.value}"
 
 
 def loaded_by(code: str) -> set[str]:
