@@ -38,6 +38,10 @@ from hubd.wire.text import shorten
 # Characters of a command, a path, an address or a title in a label.
 LABEL_LENGTH: Final = 1000
 DIGEST_LENGTH: Final = 12
+# The status of a command that ended by itself; a label names any other.
+COMPLETE: Final = "complete"
+# The first HTTP status that a label names.
+FIRST_ERROR: Final = 400
 
 _BACKTICKS: Final = re.compile("`+")
 _LINE_BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -90,7 +94,10 @@ def fenced(text: str) -> str:
 def _output(data: Mapping[str, Any], limit: int) -> str:
     code = data["exit_code"]
     features = ["output", "no exit code" if code is None else f"exit code {_one_line(code)}"]
-    features += [name.replace("_", " ") for name in ("timed_out", "truncated") if data.get(name)]
+    if (status := _state(data)) is not None:
+        features.append(status)
+    if data.get("truncated"):
+        features.append("truncated")
     out = _first_text(data, "stdout") or ""
     error = _first_text(data, "stderr") or ""
     error_limit = max(limit // 2, limit - len(out))
@@ -105,17 +112,24 @@ def _output(data: Mapping[str, Any], limit: int) -> str:
 
 def _document(data: Mapping[str, Any], text: str, limit: int) -> str:
     content = cut(text, limit)
-    if (path := _first_text(data, "path")) is not None:
-        digest = _first_text(data, "digest")
-        features = ["document", f"digest {_short_digest(digest)}"] if digest else ["document"]
-        return f"{_label(features, path)}\n{fenced(content)}"
-    if (url := _first_text(data, "final_url", "url")) is not None:
-        day = _day(data.get("fetched_at"))
-        parts = [_label(["document", day] if day else ["document"], url), fenced(content)]
-        if title := _first_text(data, "title"):
-            parts.insert(1, f"[title: {_one_line(title)}]")
-        return "\n".join(parts)
-    return content
+    path, url = _first_text(data, "path"), _first_text(data, "final_url", "url")
+    if path is None and url is None:
+        return content
+    features, title = ["document"], None
+    if path is not None:
+        if digest := _first_text(data, "digest"):
+            features.append(f"digest {_short_digest(digest)}")
+    else:
+        if (day := _day(data.get("fetched_at"))) is not None:
+            features.append(day)
+        if isinstance(status := data.get("status"), int) and status >= FIRST_ERROR:
+            features.append(f"status {status}")
+        title = _first_text(data, "title")
+    if data.get("truncated") or data.get("text_cut"):
+        features.append("truncated")
+    labels = [_label(features, path if path is not None else url)]
+    labels += [f"[title: {_one_line(title)}]"] if title else []
+    return "\n".join((*labels, fenced(content)))
 
 
 def _binary(data: Mapping[str, Any]) -> str:
@@ -125,6 +139,14 @@ def _binary(data: Mapping[str, Any]) -> str:
     if isinstance(size := data.get("size"), int):
         features.append(f"{size:,} bytes")
     return _label(features, _first_text(data, "name", "path", "final_url", "url"))
+
+
+def _state(data: Mapping[str, Any]) -> str | None:
+    """Return the end of a command in words, if it did not end by itself."""
+    if data.get("timed_out"):
+        return "timed out"
+    status = _first_text(data, "status")
+    return None if status in (None, COMPLETE) else _one_line(status).replace("_", " ")
 
 
 def _label(features: list[str], name: str | None) -> str:

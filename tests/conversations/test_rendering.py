@@ -30,6 +30,21 @@ hostile = st.text(st.sampled_from("`~\n\r a[]:\u2028\x1b"), max_size=60)
             {"command": "a\nb", "exit_code": None, "timed_out": True, "truncated": 5},
             "[output, no exit code, timed out, truncated: a↵b]\n```\n```",
         ),
+        (
+            "output",
+            {"command": "x", "exit_code": 143, "status": "timed_out", "stdout": "a"},
+            "[output, exit code 143, timed out: x]\n```\na\n```",
+        ),
+        (
+            "output",
+            {"command": "x", "exit_code": 0, "status": "complete"},
+            "[output, exit code 0: x]\n```\n```",
+        ),
+        (
+            "document",
+            {"url": "http://x", "status": 404, "fetched_at": 0, "text_cut": True, "text": "t"},
+            "[document, 1970-01-01, status 404, truncated: http://x]\n```\nt\n```",
+        ),
         # Tool results, and data without the fields, are rendered elsewhere.
         ("output", {"output": "text"}, None),
         ("document", {"path": "/a"}, None),
