@@ -23,7 +23,13 @@ ROOT = Path(__file__).parent.parent.parent
 SYNAPSE = (sys.executable, "-m", "synapse")
 README = (ROOT / "README.md").read_text()
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
-PAGES = ["README.md", "docs/approvals.md", "docs/cli.md", "docs/conversations.md"]
+PAGES = [
+    "README.md",
+    "docs/approvals.md",
+    "docs/cli.md",
+    "docs/conversations.md",
+    "docs/sources.md",
+]
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, nullcontext
-from typing import Final, Unpack
+from typing import Final, NamedTuple, Unpack
 
 from hubd.activation import Conflict, ExecutionError, Timeout, method
 from hubd.activation.params import Position
@@ -24,6 +24,15 @@ from hubd.storage.database import Tx
 
 # Characters. A context is held in memory, and no model takes a longer one.
 MAX_CONTEXT: Final = 16 * 1024 * 1024
+
+
+class Request(NamedTuple):
+    """A prompt and its attachments."""
+
+    prompt: str
+    attached: Sequence[Attachment]
+    # Whether the head stays where it is.
+    ephemeral: bool
 
 
 class Chat(ConeBase):
@@ -52,11 +61,10 @@ class Chat(ConeBase):
         cone = await HEADS.look_up(self.db, identifier)
         limit = self.configured.attachment_chars
         attached = await attachments.read(self.host, options.get("attach") or (), limit)
+        request = Request(prompt, attached, ephemeral)
         answer = Answer()
         # A separate task, so that a slow caller does not delay the next chat with the cone.
-        task = asyncio.create_task(
-            self._converse(cone, attached, prompt, answer, ephemeral=ephemeral), name="cone chat"
-        )
+        task = asyncio.create_task(self._converse(cone, request, answer), name="cone chat")
         try:
             async for event in answer.events(task):
                 yield event
@@ -64,16 +72,9 @@ class Chat(ConeBase):
             task.cancel()
             await asyncio.wait([task])
 
-    async def _converse(
-        self,
-        cone: store.ConeRow,
-        attached: Sequence[Attachment],
-        prompt: str,
-        answer: Answer,
-        *,
-        ephemeral: bool,
-    ) -> None:
+    async def _converse(self, cone: store.ConeRow, request: Request, answer: Answer) -> None:
         """Wait for the earlier chats, then ask the model and store the answer."""
+        ephemeral = request.ephemeral
         lock = self.locks.lock(cone)
         if lock.locked() and not ephemeral:
             await self.host.progress("waiting for the chat before this one")
@@ -84,13 +85,11 @@ class Chat(ConeBase):
             provider = create_provider(name, self.configured, self.environment)
             if (obstacle := provider.obstacle()) is not None:
                 raise obstacle
-            messages = await self._context(cone, attached)
-            question = await self._store_question(
-                cone, attached, prompt, answer, ephemeral=ephemeral
-            )
+            messages = await self._context(cone, request.attached)
+            question = await self._store_question(cone, request, answer)
             deadline = asyncio.get_running_loop().time() + self.configured.answer_seconds
             ending: Ending | None = None
-            messages.append(Message("user", prompt))
+            messages.append(Message("user", request.prompt))
             async with aclosing(provider.answer(model, messages)) as pieces:
                 while (piece := await _next(pieces, deadline, name)) is not None:
                     if isinstance(piece, Ending):
@@ -102,16 +101,9 @@ class Chat(ConeBase):
                 raise ExecutionError(f"{name}: the answer has no end")
             await self._store_answer(cone, question, answer, ending, ephemeral=ephemeral)
 
-    async def _store_question(
-        self,
-        cone: store.ConeRow,
-        attached: Sequence[Attachment],
-        prompt: str,
-        answer: Answer,
-        *,
-        ephemeral: bool,
-    ) -> Place:
+    async def _store_question(self, cone: store.ConeRow, request: Request, answer: Answer) -> Place:
         """Store the attachments and the question. Return the place of the question."""
+        prompt, attached, ephemeral = request
         handles = [attachment.handle for attachment in attached]
 
         def add(tx: Tx) -> tuple[list[Attached], Place, MessageRef]:
