@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -12,6 +13,9 @@ from hubd.conversations.heads import NewHead
 from hubd.mustache.template import Template
 from hubd.plugins.cone import store as cone
 from hubd.plugins.cone.tables import MIGRATIONS as CONE_MIGRATIONS
+from hubd.plugins.file import store as file
+from hubd.plugins.file.store import SnapshotRow
+from hubd.plugins.file.tables import MIGRATIONS as FILE_MIGRATIONS
 from hubd.plugins.loopback import rule_store
 from hubd.plugins.loopback.rules.rule import NewRule, Rule
 from hubd.plugins.loopback.tables import MIGRATIONS as LOOPBACK_MIGRATIONS
@@ -19,11 +23,16 @@ from hubd.plugins.mustache import store as mustache
 from hubd.storage import ids
 from hubd.storage.arbor import tree
 from hubd.storage.arbor.tree import Place
+from hubd.storage.blobs.rows import Blob
 from hubd.storage.database import Tx
 from hubd.wire.handle import parse
 from tests.storage.rerun import NOW, assert_keeps_no_state, database, transaction_functions
 
 COLUMNS = cone.Columns("model", None)
+CONTENT = Blob(b"d" * 32, 1, b"x")
+SNAPSHOT = SnapshotRow(
+    1, b"f" * 16, "/a/b.txt", 1, CONTENT.digest, "text/plain", 1, 0o644, NOW, 0, NOW
+)
 
 
 class World(NamedTuple):
@@ -48,6 +57,10 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
         register(tx, "new"),
         register(tx, "greeting"),
     ],
+    "plugins.file.store.add": lambda tx, _: list(
+        map(partial(file.add, tx), [SNAPSHOT._replace(id=b"g" * 16)], [CONTENT])
+    ),
+    "plugins.file.store.delete": lambda tx, _: file.delete(tx, SNAPSHOT.key),
     "plugins.mustache.store.delete": lambda tx, _: mustache.delete(tx, "greeting"),
     "plugins.loopback.rule_store.add": lambda tx, _: [
         rule_store.add(tx, NewRule("deny", "Bash", "rm *"), NOW),
@@ -91,13 +104,15 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
 
 @pytest.fixture(scope="module")
 def base() -> sqlite3.Connection:
-    return database(*CONE_MIGRATIONS, *LOOPBACK_MIGRATIONS, *mustache.MIGRATIONS)
+    tables = (*CONE_MIGRATIONS, *FILE_MIGRATIONS, *LOOPBACK_MIGRATIONS, *mustache.MIGRATIONS)
+    return database(*tables)
 
 
 @pytest.fixture(scope="module")
 def world(base: sqlite3.Connection) -> World:
     tx = Tx(base)
     register(tx, "greeting")
+    file.add(tx, SNAPSHOT, CONTENT)
     row = cone.HEADS.create(tx, "assistant", COLUMNS, NOW)
     root = tree.place(tx, tree.find(tx, ids.text(row.tree_id)), None)
     node = tree.append(tx, root, tree.text("a message"), NOW)
@@ -106,7 +121,7 @@ def world(base: sqlite3.Connection) -> World:
 
 
 def test_every_function_of_these_stores_is_listed() -> None:
-    modules = [hubd.conversations, cone, rule_store, mustache]
+    modules = [hubd.conversations, cone, file, rule_store, mustache]
     assert transaction_functions(modules) == {f"hubd.{name}" for name in CASES}
 
 
