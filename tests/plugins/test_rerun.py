@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 import hubd.conversations
+from hubd.conversations import attachments
 from hubd.conversations.heads import NewHead
 from hubd.mustache.template import Template
 from hubd.plugins.cone import store as cone
@@ -24,6 +25,7 @@ from hubd.storage.arbor import tree
 from hubd.storage.arbor.tree import Place
 from hubd.storage.blobs.rows import Blob
 from hubd.storage.database import Tx
+from hubd.wire.handle import parse
 from tests.storage.rerun import NOW, assert_keeps_no_state, database, transaction_functions
 
 COLUMNS = cone.Columns("model", None)
@@ -93,6 +95,9 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
         tx, w.cone, ids.text(w.node.id), NOW
     ),
     "conversations.heads.Heads.delete": lambda tx, w: cone.HEADS.delete(tx, w.cone, NOW),
+    "conversations.attachments.put": lambda tx, w: attachments.put(
+        tx, w.node, [parse("echo@1.0.0::once:hi")] * 2, NOW, side=True
+    ),
     "conversations.heads.Heads.check_idle": lambda tx, w: cone.HEADS.check_idle(tx, w.cone),
 }
 

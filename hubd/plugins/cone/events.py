@@ -5,6 +5,7 @@ from pydantic import BaseModel, Field
 from hubd.activation import Event
 from hubd.activation.handle import UnreadHandle
 from hubd.activation.params import Position
+from hubd.conversations.attachments import Attached
 from hubd.plugins.cone.handles import MessageRef, Role
 
 
@@ -81,6 +82,7 @@ class ChatStart(Event, summary="asking {model_id}"):
     user_position: Position
     handle: MessageRef
     model_id: str
+    attachments: list[Attached] = Field(description="The nodes above the question, in their order")
 
 
 class ChatContent(Event):

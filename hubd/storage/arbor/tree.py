@@ -22,6 +22,9 @@ LANES: Final = ("main", "events")
 # The largest subtree that one transaction deletes. Other writers wait for it.
 MAX_DELETED: Final = 20_000
 
+# The longest handle of a node, in characters.
+MAX_HANDLE: Final = 4096
+
 # The number of ids that an error for an ambiguous one lists.
 MAX_CANDIDATES: Final = 20
 

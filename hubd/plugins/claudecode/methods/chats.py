@@ -15,7 +15,7 @@ from hubd.activation import (
     PermissionDenied,
     method,
 )
-from hubd.conversations import heads
+from hubd.conversations import attachments, heads
 from hubd.plugins.claudecode import events, sessions
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.inline import Watcher
@@ -106,6 +106,8 @@ class Chats(ClaudeBase):
         given = given_options(options)
         working_dir = options.get("working_dir")
         parent = await self.check_starter(given)
+        # Before a session is created for them.
+        handles = await attachments.check(self.host, options.get("attach") or ())
         try:
             session = await SESSIONS.look_up(self.db, name)
         except NotFound:
@@ -122,7 +124,11 @@ class Chats(ClaudeBase):
             self._check_directory(session, working_dir)
         accepted = await self.queue.submit(
             session,
-            ChatRequest(prompt=prompt, ephemeral=options.get("ephemeral", False)),
+            ChatRequest(
+                prompt=prompt,
+                ephemeral=options.get("ephemeral", False),
+                attach=[str(handle) for handle in handles],
+            ),
             given,
             env,
             if_busy=options.get("if_busy", "queue"),

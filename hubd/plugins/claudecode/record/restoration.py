@@ -69,11 +69,14 @@ def restore(tx: Tx, mirror: Mirror, stream: streams.StreamRow, now: int) -> Rest
             callers[event["tool_use_id"]] = _parent(tx, place.key)
         elif event_type == "assistant_message" and not parent and _is_answer(_blob(tx, place)):
             last = place
+    turn_data = _data(tx, blob_id)
+    attached = turn_data.get("attachments")
+    first = _by_id(tx, attached[0]["node_id"]) if attached else turn
     mirror.restore(
         turn=turn,
-        before=_parent(tx, turn.key),
+        before=_parent(tx, first.key),
         turn_blob=blob_id,
-        turn_data=_data(tx, blob_id),
+        turn_data=turn_data,
         origin=origin,
         tool_uses=tool_uses,
         callers=callers,
