@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from hubd.activation.class_checks import check_arguments, name_of
+from hubd.activation.handle import check_kind
 from hubd.wire.summary import SUMMARY_KEYWORD, field_names
 from hubd.wire.text import did_you_mean
 
@@ -18,7 +19,8 @@ class Event(BaseModel):
 
     Class arguments: `tag` replaces the tag made from the class name; `summary` is a template
     of one line over the fields, such as `"{tool_name}: {status}"`. The schema carries the
-    template, and clients use it where they show an event in one line.
+    template, and clients use it where they show an event in one line. `kind` is for the events of
+    a resolver: the kind of this data, if it is not the kind of its handle type.
     """
 
     model_config = ConfigDict(
@@ -37,11 +39,19 @@ class Event(BaseModel):
     # The template of `summary`. If it is empty, clients show the field that holds the text.
     summary_template: ClassVar[str] = ""
 
+    # The kind of this data behind a handle. If it is empty, the handle type's kind applies.
+    resolved_kind: ClassVar[str] = ""
+
     def __init_subclass__(
-        cls, *, tag: str | None = None, summary: str | None = None, **kwargs: Any
+        cls,
+        *,
+        tag: str | None = None,
+        summary: str | None = None,
+        kind: str | None = None,
+        **kwargs: Any,
     ) -> None:
         """Give the subclass its `type` field before pydantic collects the fields."""
-        check_arguments(name_of(cls), kwargs, ("tag", "summary"))
+        check_arguments(name_of(cls), kwargs, ("tag", "summary", "kind"))
         super().__init_subclass__(**kwargs)
         if "tag" in cls.__annotations__:
             raise TypeError(f"{name_of(cls)}: an event cannot have a field named 'tag'")
@@ -50,6 +60,9 @@ class Event(BaseModel):
         cls.type = cls.tag
         if summary is not None:
             cls.summary_template = summary
+        if kind is not None:
+            check_kind(name_of(cls), kind)
+            cls.resolved_kind = kind
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

@@ -124,8 +124,7 @@ class Handle(BaseModel):
             )
         if not grammar.is_name(method):
             raise TypeError(f"{where}: method {method!r} must be letters, digits, '.', '_' and '-'")
-        if kind not in KINDS:
-            raise TypeError(f"{where}: kind {kind!r} is not one of {', '.join(sorted(KINDS))}")
+        check_kind(where, kind)
         cls.method, cls.kind, cls.summary = method, kind, summary
         cls.owners, cls.expected = (), None
 
@@ -325,6 +324,12 @@ class Handle(BaseModel):
     ) -> dict[str, Any]:
         """Return a string with the format of handles, not an object with the fields."""
         return dict(HANDLE_SCHEMA)
+
+
+def check_kind(where: str, kind: str) -> None:
+    """Refuse a kind that is not one of `KINDS`."""
+    if kind not in KINDS:
+        raise TypeError(f"{where}: kind {kind!r} is not one of {', '.join(sorted(KINDS))}")
 
 
 def handle_types(annotation: object) -> list[type[Handle]]:

@@ -115,7 +115,7 @@ async def _resolve(hub: Hub, value: object, within: Node | None) -> tuple[Node, 
     if entry is None:
         types = sorted(owner.activation.resolvers)
         raise HandleNotSupported(f"{owner.path} has no handles '{handle.method}'", available=types)
-    kind, template = entry.handle.kind, entry.handle.summary
+    template = entry.handle.summary
     context = {ORIGIN: owner.activation.origin}
     results: list[Resolved] = []
     try:
@@ -124,6 +124,8 @@ async def _resolve(hub: Hub, value: object, within: Node | None) -> tuple[Node, 
             async for event in stream:
                 json = encode(event, entry.events, f"the resolver of {owner.path}", context)
                 line = _summary(template, event, handle, context)
+                # The data may be of another kind than most data of its handle type.
+                kind = getattr(event, "resolved_kind", "") or entry.handle.kind
                 results.append(Resolved(handle, kind, json, line))
     except NotFound as error:
         raise HandleTargetMissing(error.message) from error

@@ -130,6 +130,7 @@ def test_an_event_inherits_the_summary_of_its_base() -> None:
         ({"summary": "{text"}, "the summary is not a template: expected '}' before end of string"),
         ({"summary": "said"}, "the summary 'said' names no field; write a field's name in braces"),
         ({"summry": "{text}"}, "there is no argument 'summry'. Did you mean summary?"),
+        ({"kind": "song"}, "kind 'song' is not one of approval, binary, block, document,"),
         ({"name": "said"}, "there is no argument 'name'. There are: tag, summary"),
     ],
 )

@@ -40,6 +40,10 @@ class Made(Event):
     more: list[Any] | None = None
 
 
+class Picture(Event, kind="binary"):
+    text: str
+
+
 class Priority(Enum):
     high = "high"
 
@@ -80,8 +84,11 @@ class Inner(Activation, namespace="inner", version="1.4.2"):
         yield Plain()
 
     @resolver
-    async def made(self, ref: Ref) -> AsyncIterator[Made]:
+    async def made(self, ref: Ref) -> AsyncIterator[Made | Picture]:
         """Resolve in the way that the handle names."""
+        if ref.how == "picture":
+            yield Picture(text="a picture")
+            return
         if ref.how == "gone":
             raise NotFound("it was removed")
         if ref.how == "raise":
@@ -228,6 +235,13 @@ async def test_an_error_of_a_resolver_has_a_code(nested: Hub, how: str, code: st
 async def test_a_resolver_may_yield_several_results(nested: Hub) -> None:
     handle = "outer.inner@1.0.0::make:many"
     assert len(await call_events(nested, "plexus.resolve_handle", handle=handle)) == 3
+
+
+async def test_the_data_may_have_another_kind_than_its_handle_type(nested: Hub) -> None:
+    handle = "outer.inner@1.4.2::make:"
+    [plain] = await call_events(nested, "plexus.resolve_handle", handle=f"{handle}one")
+    [picture] = await call_events(nested, "plexus.resolve_handle", handle=f"{handle}picture")
+    assert (plain["kind"], picture["kind"]) == ("message", "binary")
 
 
 async def test_a_resolver_that_never_ends_is_a_timeout(
