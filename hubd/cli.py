@@ -252,8 +252,10 @@ def _backup(arguments: argparse.Namespace) -> int:
 
     source, target = Path(_paths(arguments).database), Path(arguments.file)
     with Progress("backup") as progress:
-        size = backup(source, target, force=arguments.force, report=progress.report)
-    _message(f"hubd: wrote {arguments.file} ({size:,} bytes)")
+        written = backup(source, target, force=arguments.force, report=progress.report)
+    _message(f"hubd: wrote {arguments.file} ({written.size:,} bytes)")
+    if written.missing:
+        _message(f"hubd: {written.missing:,} large contents are missing; hubd check names them")
     return 0
 
 
@@ -390,7 +392,7 @@ def _parser() -> argparse.ArgumentParser:
     backup = add("backup", _backup, "Copy the database, even while the daemon runs")
     backup.add_argument("file", metavar="FILE")
     backup.add_argument("--force", action="store_true", help="replace an existing FILE")
-    check = add("check", _check, "Check the database: integrity, foreign keys, migrations")
+    check = add("check", _check, "Check the database and the files of large contents")
     for reader in (status, logs, doctor, check):
         reader.add_argument("--json", action="store_true", help="print JSON")
     return parser

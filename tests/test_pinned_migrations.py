@@ -15,7 +15,13 @@ from hubd.storage.tables import HUB_MIGRATIONS
 PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
     "hub": (
         HUB_MIGRATIONS,
-        ["6a1c2cb057587380", "79e78f2d1c2af5af", "84c9194466911d30", "2eae84a735e14ec0"],
+        [
+            "6a1c2cb057587380",
+            "79e78f2d1c2af5af",
+            "84c9194466911d30",
+            "2eae84a735e14ec0",
+            "798567a7105367c0",
+        ],
     ),
     "claudecode": (CLAUDECODE, ["481d99fdb7997e55", "bdb50190797178c4", "d63a46f69eb55d14"]),
     "cone": (CONE, ["455f0f7737d8c7c8"]),

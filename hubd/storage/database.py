@@ -21,6 +21,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType, TracebackTyp
 from typing import Any, Final, Self, TypeVar
 
 from hubd.storage import migrations
+from hubd.storage.blobs.store import Blobs
 from hubd.storage.errors import caller_error, closed_error, code_of, not_plain, unusable
 from hubd.storage.identity import Identity, lost, mark_created, refuse_emptied
 from hubd.storage.must_await import must_await
@@ -106,6 +107,8 @@ class Database:
         self.commits = 0
         # The open files; None until the tables exist.
         self.identity: Identity | None = None
+        # Large contents, which the rows of plugins refer to by their digest.
+        self.blobs = Blobs(self)
         self._thread = threading.Thread(target=self._write_loop, name="hubd-writer", daemon=True)
 
     async def __aenter__(self) -> Self:
@@ -129,6 +132,7 @@ class Database:
         try:
             await self.migrate(migrations.HUB, HUB_MIGRATIONS)
             mark_created(self.path)
+            self.blobs.start()
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
@@ -144,6 +148,7 @@ class Database:
         """Finish the submitted transactions, then close. Idempotent."""
         if self._closed:
             return
+        await self.blobs.stop()
         self._closed = True
         self._flush()
         await self._long_reads.close()

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 from hubd.errors import Conflict, DatabaseUnusable, HubError, NotFound
 from hubd.storage import migrations
+from hubd.storage.blobs import copies
+from hubd.storage.blobs.files import BlobFiles
 from hubd.storage.errors import code_of, unusable
 from hubd.storage.identity import refuse_emptied
 from hubd.storage.tables import HUB_MIGRATIONS
@@ -28,22 +30,28 @@ UNFINISHED: Final = re.compile(r".+\.[0-9a-f]{16}")
 Report = Callable[[str], None]
 
 
+class Backup(NamedTuple):
+    """A complete backup."""
+
+    # Bytes.
+    size: int
+    # Large contents whose files are missing or damaged, so that the backup lacks them.
+    missing: int
+
+
 def backup(
     source: Path, target: Path, *, force: bool = False, report: Report = lambda text: None
-) -> int:
+) -> Backup:
     """Copy a consistent state of the database, even while the daemon writes to it.
 
-    The copy is one read transaction, so writers don't wait and it never starts over. The target
-    gets its name when it is complete and on disk.
+    The copy is one read transaction, so writers don't wait and it never starts over. Large contents
+    become rows of the copy. The target gets its name when it is complete and on disk.
 
     Args:
         source: The database.
         target: The file to write.
         force: Whether to replace an existing target.
         report: Receives the progress, many times a second.
-
-    Returns:
-        The size of the copy in bytes.
 
     Raises:
         NotFound: The database does not exist.
@@ -60,7 +68,7 @@ def backup(
     remove_unfinished_copies(target.parent, target.name)
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(8)}")
     try:
-        _copy(source, temporary, report)
+        missing = _copy(source, temporary, report)
         if force:
             temporary.replace(target)
         else:
@@ -78,11 +86,15 @@ def backup(
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-    return target.stat().st_size
+    return Backup(target.stat().st_size, missing)
 
 
-def _copy(source: Path, temporary: Path, report: Report) -> None:
-    """Copy the database into a file that only this user can read, and sync it to disk."""
+def _copy(source: Path, temporary: Path, report: Report) -> int:
+    """Copy the database into a file that only this user can read, and sync it to disk.
+
+    Returns:
+        The number of large contents that are missing.
+    """
 
     def progress(status: int, remaining: int, total: int) -> None:
         share = 100 * (total - remaining) // max(total, 1)
@@ -93,16 +105,22 @@ def _copy(source: Path, temporary: Path, report: Report) -> None:
         # Shows other processes that this file is being written.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         report("opening the database")
-        with _reading(source) as live, closing(sqlite3.connect(temporary)) as copy:
+        with (
+            BlobFiles(source).kept(),
+            _reading(source) as live,
+            closing(sqlite3.connect(temporary)) as copy,
+        ):
             page_size = live.execute("PRAGMA page_size").fetchone()[0]
             # One read transaction for all steps; separate ones would see later changes.
             live.execute("BEGIN")
             live.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             live.backup(copy, pages=PAGES_AT_ONCE, progress=progress)
+            missing = copies.copy_files_into(copy, source, report)
             # A backup is one file, without a WAL beside it.
             copy.execute("PRAGMA journal_mode = DELETE")
         report("writing it to the disk")
         os.fsync(descriptor)
+        return missing
     finally:
         os.close(descriptor)
 
@@ -129,7 +147,7 @@ def _remove_unlocked(file: Path) -> None:
 
 
 def check(path: Path, *, report: Report = lambda text: None) -> list[Finding]:
-    """Check the integrity, the foreign keys and the migrations.
+    """Check the integrity, the foreign keys, the large contents and the migrations.
 
     Args:
         path: The database.
@@ -148,6 +166,7 @@ def check(path: Path, *, report: Report = lambda text: None) -> list[Finding]:
             findings = [_integrity(connection)]
             report("checking the foreign keys")
             findings.append(_foreign_keys(connection))
+            findings += copies.check(connection, path, report)
             return [*findings, *_migrations(connection, path)]
     except (sqlite3.Error, OSError, DatabaseUnusable) as error:
         return [Finding("database", False, unusable(path, error).message)]

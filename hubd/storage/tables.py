@@ -11,6 +11,9 @@ tree until its nodes are removed, in many small steps. The key of a tree is neve
 
 Streams. An event has the key and the id of its node. The events of a stream are one segment. Its
 first node is the stream's root, and its last is the stream's head.
+
+Blobs. A content is stored once, however many rows of plugins refer to it; `refs` counts them. A
+small content is one part. A larger one is a file, or many parts in the copy that a backup makes.
 """
 
 from typing import Final
@@ -131,5 +134,22 @@ HUB_MIGRATIONS: Final[tuple[str, ...]] = (
     """
     CREATE INDEX arbor_nodes_created ON arbor_nodes (tree, key, depth) WHERE lane = 0;
     CREATE INDEX arbor_nodes_ending ON arbor_nodes (tree, substr(hex(id), 29)) WHERE lane = 0;
+    """,
+    """
+    CREATE TABLE hub_blobs (
+        digest BLOB PRIMARY KEY,
+        size INTEGER NOT NULL,
+        refs INTEGER NOT NULL CHECK (refs >= 0),
+        place TEXT NOT NULL CHECK (place IN ('rows', 'file'))
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX hub_blobs_released ON hub_blobs (digest) WHERE refs = 0;
+
+    CREATE TABLE hub_blob_parts (
+        key INTEGER PRIMARY KEY,
+        digest BLOB NOT NULL REFERENCES hub_blobs (digest) ON DELETE CASCADE,
+        number INTEGER NOT NULL,
+        content BLOB NOT NULL,
+        UNIQUE (digest, number)
+    ) STRICT;
     """,
 )

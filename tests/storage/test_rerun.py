@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -11,6 +12,7 @@ from hubd.storage import ids
 from hubd.storage.arbor import references, tree
 from hubd.storage.arbor.references import DAY, Periods
 from hubd.storage.arbor.tree import Place, TreeRow
+from hubd.storage.blobs import rows as blobs
 from hubd.storage.database import Tx
 from hubd.storage.names import Names
 from hubd.storage.streams import consumers, streams
@@ -26,6 +28,11 @@ NAMES = Names(
     thing="tree",
     advice="",
 )
+
+
+SMALL = blobs.Blob(b"a" * 32, 1, b"a")
+LARGE = blobs.Blob(b"b" * 32, 1)
+RELEASED = blobs.Blob(b"c" * 32, 1)
 
 
 class World(NamedTuple):
@@ -89,6 +96,12 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     "streams.consumers.advance": lambda tx, w: consumers.advance(tx, w.running.key, "new", 1, NOW),
     "streams.consumers.delete": lambda tx, w: consumers.delete(tx, w.running.key, "reader"),
     "streams.streams.remove_events": lambda tx, w: streams.remove_events(tx, w.ended.key),
+    "blobs.rows.refer": lambda tx, _: list(map(partial(blobs.refer, tx), (SMALL, LARGE))),
+    "blobs.rows.refer_again": lambda tx, _: blobs.refer_again(tx, LARGE.digest),
+    "blobs.rows.release": lambda tx, _: list(
+        map(partial(blobs.release, tx), (SMALL.digest, LARGE.digest))
+    ),
+    "blobs.rows.remove_released": lambda tx, _: blobs.remove_released(tx, 10),
 }
 
 
@@ -115,6 +128,9 @@ def world(base: sqlite3.Connection) -> World:
     streams.set_status(tx, ended.key, "complete", NOW)
     consumers.set_position(tx, running.key, "reader", 1, NOW)
     references.delete(tx, purged, "ann", NOW)
+    for blob in (SMALL, LARGE, RELEASED):
+        blobs.refer(tx, blob)
+    blobs.release(tx, RELEASED.digest)
     return World(active, scheduled, importing, node, leaf, running, newest, ended)
 
 

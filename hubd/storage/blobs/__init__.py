@@ -1,0 +1,1 @@
+"""Large contents, stored once by their digest: small ones in rows, the others in files."""
