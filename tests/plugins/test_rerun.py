@@ -15,9 +15,12 @@ from hubd.plugins.loopback import rule_store
 from hubd.plugins.loopback.rules.rule import NewRule, Rule
 from hubd.plugins.loopback.tables import MIGRATIONS as LOOPBACK_MIGRATIONS
 from hubd.plugins.mustache import store as mustache
+from hubd.plugins.web import store as web
+from hubd.plugins.web.tables import MIGRATIONS as WEB_MIGRATIONS
 from hubd.storage import ids
 from hubd.storage.arbor import tree
 from hubd.storage.arbor.tree import Place
+from hubd.storage.blobs.rows import Blob
 from hubd.storage.database import Tx
 from tests.storage.rerun import NOW, assert_keeps_no_state, database, transaction_functions
 
@@ -37,6 +40,15 @@ def register(tx: Tx, name: str) -> object:
     return mustache.register(tx, name, text, "", Template.parse(text), replace=True, now=NOW)
 
 
+def add_fetch(tx: Tx, fetch_id: bytes) -> None:
+    digest, readable = b"d" * 32, b"r" * 32
+    url, mime_type = "https://example.org/", "text/html"
+    fetch = web.Fetch(
+        *(fetch_id, url, url, 0, 200, mime_type, "utf-8", None, 4, False, digest, readable, NOW, 5)
+    )
+    web.add(tx, fetch, Blob(digest, 4, b"page"), Blob(readable, 4, b"text"))
+
+
 def add_message(tx: Tx, world: World) -> bytes:
     return cone.add_message(tx, world.cone.tree, role="user", name="ann", content="hi", now=NOW)
 
@@ -47,6 +59,8 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
         register(tx, "greeting"),
     ],
     "plugins.mustache.store.delete": lambda tx, _: mustache.delete(tx, "greeting"),
+    "plugins.web.store.add": lambda tx, _: add_fetch(tx, b"n" * 16),
+    "plugins.web.store.delete": lambda tx, _: web.delete(tx, (b"w" * 16).hex()),
     "plugins.loopback.rule_store.add": lambda tx, _: [
         rule_store.add(tx, NewRule("deny", "Bash", "rm *"), NOW),
         rule_store.add(tx, NewRule("deny", "Bash", "rm *"), NOW + 100),
@@ -86,13 +100,14 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
 
 @pytest.fixture(scope="module")
 def base() -> sqlite3.Connection:
-    return database(*CONE_MIGRATIONS, *LOOPBACK_MIGRATIONS, *mustache.MIGRATIONS)
+    return database(*CONE_MIGRATIONS, *LOOPBACK_MIGRATIONS, *mustache.MIGRATIONS, *WEB_MIGRATIONS)
 
 
 @pytest.fixture(scope="module")
 def world(base: sqlite3.Connection) -> World:
     tx = Tx(base)
     register(tx, "greeting")
+    add_fetch(tx, b"w" * 16)
     row = cone.HEADS.create(tx, "assistant", COLUMNS, NOW)
     root = tree.place(tx, tree.find(tx, ids.text(row.tree_id)), None)
     node = tree.append(tx, root, tree.text("a message"), NOW)
@@ -101,7 +116,7 @@ def world(base: sqlite3.Connection) -> World:
 
 
 def test_every_function_of_these_stores_is_listed() -> None:
-    modules = [hubd.conversations, cone, rule_store, mustache]
+    modules = [hubd.conversations, cone, rule_store, mustache, web]
     assert transaction_functions(modules) == {f"hubd.{name}" for name in CASES}
 
 
