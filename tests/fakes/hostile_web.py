@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -94,10 +95,10 @@ class HostileWeb:
 
 
 @asynccontextmanager
-async def hostile_web() -> AsyncIterator[HostileWeb]:
+async def hostile_web(tls: ssl.SSLContext | None = None) -> AsyncIterator[HostileWeb]:
     """Run the server for as long as the block lasts."""
     web = HostileWeb()
-    server = await asyncio.start_server(web.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(web.serve, "127.0.0.1", 0, ssl=tls)
     web.port = server.sockets[0].getsockname()[1]
     async with server:
         yield web

@@ -4,6 +4,7 @@ A name is looked up once for each connection, and the connection goes to an addr
 answer. A second answer of the name server is never asked for, so it can't lead elsewhere.
 """
 
+import logging
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from functools import cache
@@ -21,6 +22,9 @@ CONNECT_SECONDS: Final = 10.0
 MAX_ADDRESSES: Final = 4
 # The most bytes of one read: parsing them must not delay other clients.
 READ_BYTES: Final = 16 * 1024
+
+# At level debug it logs the headers of responses, which contain cookies.
+logging.getLogger("httpcore2").setLevel(logging.WARNING)
 
 
 class Transport(httpx2.AsyncBaseTransport):

@@ -39,7 +39,8 @@ _PARAGRAPHS: Final = frozenset(
         *("details", "summary", "body", *_HEADINGS),
     )
 )
-_LINES: Final = frozenset(("br", "li", "tr", "dt", "dd", "option", "figcaption", "caption"))
+# Elements that begin a line, if they are not at the beginning of one.
+_LINES: Final = frozenset(("li", "tr", "dt", "dd", "option", "figcaption", "caption"))
 _CELLS: Final = frozenset(("td", "th"))
 
 _SPACE: Final = re.compile(r"\s+")
@@ -173,6 +174,10 @@ class _Reader:
             self._link = self._address(tag.attributes.get("href", ""))
         else:
             self._block(name)
+            if name == "br":
+                self._add("\n")
+            elif name in _CELLS and not self._is_at_line_start:
+                self._add("\t")
             if name in _ASIDE:
                 self._open["aside"] += 1
             elif name in _MAIN:
@@ -202,10 +207,12 @@ class _Reader:
     def _block(self, name: str) -> None:
         if name in _PARAGRAPHS:
             self._add("\n\n")
-        elif name in _LINES:
+        elif name in _LINES and not self._is_at_line_start:
             self._add("\n")
-        elif name in _CELLS:
-            self._add("\t")
+
+    @property
+    def _is_at_line_start(self) -> bool:
+        return not self._visible or self._visible[-1].endswith("\n")
 
     def _close_link(self) -> None:
         if self._link is not None and len(self.links) < MAX_LINKS:

@@ -52,29 +52,30 @@ async def test_a_cancelled_fetch_closes_its_connection_and_leaves_no_record(
     assert (await h.call_one("web.list"))["fetches"] == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (response(b"short", length=100), "peer closed connection without sending complete"),
-        (response(b"x", length=-5), "bad Content-Length"),
-        (response(b"x", "Content-Length: 2"), "conflicting Content-Length"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "illegal chunk header"),
-        (b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 200_000, "too long"),
-        (b"SSH-2.0-OpenSSH\r\n\r\n", "illegal status line"),
-        (b"", "disconnected without sending a response"),
-        (response(b"x", "Content-Encoding: br"), "content encoding 'br' is not supported"),
-        (response(b"x", "Content-Encoding: gzip"), "compressed body is in"),
-        (response(gzip.compress(b"x" * 999)[:-9], "Content-Encoding: gzip"), "is incomplete"),
-        (response(b"x", "Content-Encoding: gzip, gzip, gzip"), "3 content encodings"),
-    ],
-)
+INVALID = [
+    (response(b"short", length=100), "peer closed connection without sending complete"),
+    (response(b"x", length=-5), "bad Content-Length"),
+    (response(b"x", "Content-Length: 2"), "conflicting Content-Length"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "illegal chunk header"),
+    (b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 200_000, "too long"),
+    (b"SSH-2.0-OpenSSH\r\n\r\n", "illegal status line"),
+    (b"", "disconnected without sending a response"),
+    (response(b"x", "Content-Encoding: br"), "content encoding 'br' is not supported"),
+    (response(b"x", "Content-Encoding: zstd"), "content encoding 'zstd' is not supported"),
+    (response(b"xyz", "Content-Encoding: gzip"), "compressed body is invalid"),
+    (response(gzip.compress(b"x" * 999)[:-9], "Content-Encoding: gzip"), "is incomplete"),
+    (response(b"x", "Content-Encoding: gzip, gzip, gzip"), "3 content encodings"),
+]
+
+
 async def test_an_answer_that_is_not_valid_is_an_error_with_its_reason(
-    h: InProcessHub, server: HostileWeb, answer: bytes, reason: str
+    h: InProcessHub, server: HostileWeb
 ) -> None:
-    server.answers["/"] = answer
-    with pytest.raises(ExecutionError) as caught:
-        await h.call_one("web.fetch", url=server.url)
-    assert reason in caught.value.message
+    for answer, reason in INVALID:
+        server.answers["/"] = answer
+        with pytest.raises(ExecutionError) as caught:
+            await h.call_one("web.fetch", url=server.url)
+        assert reason in caught.value.message
     assert (await h.call_one("web.list"))["fetches"] == []
 
 
@@ -130,33 +131,25 @@ async def test_compressed_pages_are_stored_decoded(h: InProcessHub, server: Host
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize(
-    "location",
-    [
+async def test_redirects_lead_to_http_and_https_only(h: InProcessHub, server: HostileWeb) -> None:
+    for location in (
         *("file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1/", "javascript:alert(1)"),
         *("data:text/plain,hi", "http://127.0.0.1:99999/", "unix:/run/docker.sock"),
-    ],
-)
-async def test_redirects_lead_to_http_and_https_only(
-    h: InProcessHub, server: HostileWeb, location: str
-) -> None:
-    server.answers["/"] = redirect(location)
-    with pytest.raises(PermissionDenied, match="redirects to an address"):
-        await h.call_one("web.fetch", url=server.url)
+    ):
+        server.answers["/"] = redirect(location)
+        with pytest.raises(PermissionDenied, match="redirects to an address"):
+            await h.call_one("web.fetch", url=server.url)
 
 
 async def test_redirects_are_followed_to_the_final_page(
     h: InProcessHub, server: HostileWeb
 ) -> None:
     for number, status in enumerate((301, 302, 303, 307, 308)):
-        server.answers[f"/{number}"] = redirect(f"{number + 1}?q", f"{status} Moved")
-        server.answers[f"/{number}?q"] = redirect(f"/{number}", f"{status} Moved")
+        server.answers[f"/{number}?q"] = redirect(f"{number + 1}?q", f"{status} Moved")
     server.answers["/5?q"] = response(b"the end")
-    for number in range(1, 5):
-        server.answers[f"/{number}?q"] = redirect(f"/{number}")
-    fetched = await h.call_one("web.fetch", url=f"{server.url}/0")
-    assert (fetched["url"], fetched["final_url"]) == (f"{server.url}/0", f"{server.url}/5?q")
-    assert (fetched["redirects"], fetched["status"], fetched["size"]) == (9, 200, 7)
+    fetched = await h.call_one("web.fetch", url=f"{server.url}/0?q")
+    assert (fetched["url"], fetched["final_url"]) == (f"{server.url}/0?q", f"{server.url}/5?q")
+    assert (fetched["redirects"], fetched["status"], fetched["size"]) == (5, 200, 7)
 
 
 async def test_a_redirect_loop_ends(h: InProcessHub, server: HostileWeb) -> None:
@@ -173,13 +166,13 @@ async def test_a_redirect_without_a_location_is_a_result(
     assert (await h.call_one("web.fetch", url=server.url))["status"] == 302
 
 
-@pytest.mark.parametrize("status", [204, 206, 304, 401, 403, 404, 410, 429, 500, 503, 599])
-async def test_every_status_is_a_result(h: InProcessHub, server: HostileWeb, status: int) -> None:
-    body = b"" if status in (204, 304) else b"<p>Something is wrong"
-    server.answers["/"] = response(body, "Content-Type: text/html", status=f"{status} Because")
-    fetched = await h.call_one("web.fetch", url=server.url)
-    assert fetched["status"] == status
-    assert fetched["handle"].endswith(f":{status}")
+async def test_every_status_is_a_result(h: InProcessHub, server: HostileWeb) -> None:
+    for status in (204, 206, 304, 401, 403, 404, 410, 429, 500, 503, 599):
+        body = b"" if status in (204, 304) else b"<p>Something is wrong"
+        server.answers["/"] = response(body, "Content-Type: text/html", status=f"{status} Because")
+        fetched = await h.call_one("web.fetch", url=server.url)
+        assert fetched["handle"].endswith(f":{status}")
+        assert (fetched["status"], fetched["size"]) == (status, len(body))
 
 
 async def test_a_server_that_can_not_be_reached_is_unavailable(server: HostileWeb) -> None:
@@ -190,16 +183,13 @@ async def test_a_server_that_can_not_be_reached_is_unavailable(server: HostileWe
             await h.call_one("web.fetch", url=server.url.replace("http", "https"))
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        *("file:///etc/passwd", "ftp://a/b", "example.org", "//example.org", "http://"),
-        *("http://a:0x50/", "http://a:99999/", "javascript:1", "https:///x", "\0", "http://a\0b/"),
-    ],
-)
-async def test_other_addresses_are_invalid_params(h: InProcessHub, url: str) -> None:
-    with pytest.raises(InvalidParams):
-        await h.call_one("web.fetch", url=url)
+async def test_other_addresses_are_invalid_params(h: InProcessHub) -> None:
+    for url in (
+        *("file:///etc/passwd", "ftp://a/b", "example.org", "//example.org", "http://", "\0"),
+        *("http://a:0x50/", "http://a:99999/", "javascript:1", "https:///x", "http://a\0b/"),
+    ):
+        with pytest.raises(InvalidParams):
+            await h.call_one("web.fetch", url=url)
 
 
 async def test_other_calls_are_answered_while_hostile_pages_are_read(server: HostileWeb) -> None:
