@@ -7,6 +7,7 @@ import pytest
 
 from hubd.plugins.claudecode.tables import MIGRATIONS as CLAUDECODE
 from hubd.plugins.cone.tables import MIGRATIONS as CONE
+from hubd.plugins.file.tables import MIGRATIONS as FILE
 from hubd.plugins.loopback.tables import MIGRATIONS as LOOPBACK
 from hubd.plugins.mustache.store import MIGRATIONS as MUSTACHE
 from hubd.plugins.web.tables import MIGRATIONS as WEB
@@ -26,6 +27,7 @@ PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
     ),
     "claudecode": (CLAUDECODE, ["481d99fdb7997e55", "bdb50190797178c4", "d63a46f69eb55d14"]),
     "cone": (CONE, ["455f0f7737d8c7c8"]),
+    "file": (FILE, ["6a826a4084e5b596"]),
     "loopback": (LOOPBACK, ["30558841683560e2"]),
     "mustache": (MUSTACHE, ["ebd8659e2209057c"]),
     "web": (WEB, ["43785e34ac9f06f4"]),

@@ -13,6 +13,7 @@ from hubd.config import SETTINGS
 from hubd.plugins.arbor.lifecycle import Settings as ArborSettings
 from hubd.plugins.claudecode.program.engine import Settings as ClaudeSettings
 from hubd.plugins.cone.providers.provider import Settings as ConeSettings
+from hubd.plugins.file.plugin import Settings as FileSettings
 from hubd.plugins.loopback.settings import Settings as LoopbackSettings
 from hubd.wire.item import EXIT_CODES
 from tests.docs.console_examples import difference, examples_of, run
@@ -23,7 +24,13 @@ ROOT = Path(__file__).parent.parent.parent
 SYNAPSE = (sys.executable, "-m", "synapse")
 README = (ROOT / "README.md").read_text()
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
-PAGES = ["README.md", "docs/approvals.md", "docs/cli.md", "docs/conversations.md"]
+PAGES = [
+    "README.md",
+    "docs/approvals.md",
+    "docs/cli.md",
+    "docs/conversations.md",
+    "docs/sources.md",
+]
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -87,6 +94,7 @@ def test_the_table_of_plugin_settings_is_the_one_in_the_code() -> None:
         ("arbor", ArborSettings),
         ("claudecode", ClaudeSettings),
         ("cone", ConeSettings),
+        ("file", FileSettings),
         ("loopback", LoopbackSettings),
     )
     for section, model in sections:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -11,6 +12,9 @@ from hubd.conversations.heads import NewHead
 from hubd.mustache.template import Template
 from hubd.plugins.cone import store as cone
 from hubd.plugins.cone.tables import MIGRATIONS as CONE_MIGRATIONS
+from hubd.plugins.file import store as file
+from hubd.plugins.file.store import SnapshotRow
+from hubd.plugins.file.tables import MIGRATIONS as FILE_MIGRATIONS
 from hubd.plugins.loopback import rule_store
 from hubd.plugins.loopback.rules.rule import NewRule, Rule
 from hubd.plugins.loopback.tables import MIGRATIONS as LOOPBACK_MIGRATIONS
@@ -25,6 +29,10 @@ from hubd.storage.database import Tx
 from tests.storage.rerun import NOW, assert_keeps_no_state, database, transaction_functions
 
 COLUMNS = cone.Columns("model", None)
+CONTENT = Blob(b"d" * 32, 1, b"x")
+SNAPSHOT = SnapshotRow(
+    1, b"f" * 16, "/a/b.txt", 1, CONTENT.digest, "text/plain", 1, 0o644, NOW, 0, NOW
+)
 
 
 class World(NamedTuple):
@@ -44,7 +52,23 @@ def add_fetch(tx: Tx, fetch_id: bytes) -> None:
     digest, readable = b"d" * 32, b"r" * 32
     url, mime_type = "https://example.org/", "text/html"
     fetch = web.Fetch(
-        *(fetch_id, url, url, 0, 200, mime_type, "utf-8", None, 4, False, digest, readable, NOW, 5)
+        *(
+            0,
+            fetch_id,
+            url,
+            url,
+            0,
+            200,
+            mime_type,
+            "utf-8",
+            None,
+            4,
+            False,
+            digest,
+            readable,
+            NOW,
+            5,
+        )
     )
     web.add(tx, fetch, Blob(digest, 4, b"page"), Blob(readable, 4, b"text"))
 
@@ -58,6 +82,10 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
         register(tx, "new"),
         register(tx, "greeting"),
     ],
+    "plugins.file.store.add": lambda tx, _: list(
+        map(partial(file.add, tx), [SNAPSHOT._replace(id=b"g" * 16)], [CONTENT])
+    ),
+    "plugins.file.store.delete": lambda tx, _: file.delete(tx, SNAPSHOT.key),
     "plugins.mustache.store.delete": lambda tx, _: mustache.delete(tx, "greeting"),
     "plugins.web.store.add": lambda tx, _: add_fetch(tx, b"n" * 16),
     "plugins.web.store.delete": lambda tx, _: web.delete(tx, (b"w" * 16).hex()),
@@ -100,13 +128,15 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
 
 @pytest.fixture(scope="module")
 def base() -> sqlite3.Connection:
-    return database(*CONE_MIGRATIONS, *LOOPBACK_MIGRATIONS, *mustache.MIGRATIONS, *WEB_MIGRATIONS)
+    tables = (*CONE_MIGRATIONS, *FILE_MIGRATIONS, *LOOPBACK_MIGRATIONS, *mustache.MIGRATIONS)
+    return database(*tables, *WEB_MIGRATIONS)
 
 
 @pytest.fixture(scope="module")
 def world(base: sqlite3.Connection) -> World:
     tx = Tx(base)
     register(tx, "greeting")
+    file.add(tx, SNAPSHOT, CONTENT)
     add_fetch(tx, b"w" * 16)
     row = cone.HEADS.create(tx, "assistant", COLUMNS, NOW)
     root = tree.place(tx, tree.find(tx, ids.text(row.tree_id)), None)
@@ -116,7 +146,7 @@ def world(base: sqlite3.Connection) -> World:
 
 
 def test_every_function_of_these_stores_is_listed() -> None:
-    modules = [hubd.conversations, cone, rule_store, mustache, web]
+    modules = [hubd.conversations, cone, file, rule_store, mustache, web]
     assert transaction_functions(modules) == {f"hubd.{name}" for name in CASES}
 
 

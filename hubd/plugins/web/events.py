@@ -48,7 +48,7 @@ class Document(Page, kind="document", summary="{status} {title} {final_url}"):
 class Binary(Page, kind="binary", summary="{status} {mime_type} {final_url}"):
     """A content that is not text."""
 
-    data: str = Field(description="The first bytes, in base64")
+    base64: str = Field(description="The first bytes")
     next_offset: int | None = Field(
         description="The offset of the next bytes, for `get`; null at the end"
     )
@@ -59,7 +59,7 @@ class Content(Event, summary="bytes from {offset} of {fetch_id}"):
 
     fetch_id: str
     offset: int
-    data: str = Field(description="The bytes, in base64")
+    base64: str
     next_offset: int | None = Field(description="The offset of the next bytes; null at the end")
 
 

@@ -30,7 +30,7 @@ MIB: Final = 1024 * 1024
 MAX_BYTES: Final = 1024 * MIB
 MAX_SECONDS: Final = 3600
 # Bytes of a content in one event.
-PAGE_BYTES: Final = 4 * MIB
+PAGE_BYTES: Final = 8 * MIB
 
 LIST_FETCHES: Final = {"fetch_id": f"{NAMESPACE}.list"}
 
@@ -124,6 +124,7 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
                     reading.read, bytes(beginning), kind, page.final_url, cut=cut
                 )
             row = Fetch(
+                key=0,
                 id=ids.uuid4(),
                 url=page.url,
                 final_url=page.final_url,
@@ -150,7 +151,7 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
 
         Args:
             fetch_id: The id of the fetch, or its first 8 or more digits.
-            offset: Return up to 4 MiB of the exact bytes from this offset, instead of the text.
+            offset: Return up to 8 MiB of the exact bytes from this offset, instead of the text.
         """
         fetch = await store.find(self.db, fetch_id)
         if offset is None:
@@ -159,7 +160,7 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
             raise InvalidParams(f"offset {offset} is behind the end, {fetch.size}")
         data, next_offset = await self._bytes(fetch, offset)
         return events.Content(
-            fetch_id=ids.text(fetch.id), offset=offset, data=data, next_offset=next_offset
+            fetch_id=ids.text(fetch.id), offset=offset, base64=data, next_offset=next_offset
         )
 
     @method(name="list", read_only=True, render="table")
@@ -219,7 +220,7 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
     async def _resolved(self, fetch: Fetch) -> events.Document | events.Binary:
         if fetch.readable is None:
             data, next_offset = await self._bytes(fetch, 0)
-            return events.Binary(**_common(fetch), data=data, next_offset=next_offset)
+            return events.Binary(**_common(fetch), base64=data, next_offset=next_offset)
         readable = reading.unpack(await self.db.blobs.read(fetch.readable))
         return events.Document(
             **_common(fetch),

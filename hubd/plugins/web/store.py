@@ -2,25 +2,18 @@
 
 from typing import Any, Final, NamedTuple
 
-from hubd.activation import Ambiguous, NotFound
 from hubd.activation.pages import ROWS_PER_ITEM
-from hubd.storage import ids
 from hubd.storage.blobs import rows as blobs
 from hubd.storage.blobs.rows import Blob
 from hubd.storage.database import Database, Tx
-
-_COLUMNS: Final = (
-    "id, url, final_url, redirects, status, mime_type, charset, title, size, truncated, digest, "
-    "readable, fetched_at, duration_ms"
-)
-_SELECT: Final = f"SELECT {_COLUMNS}, key FROM web_fetches"
-_BY_ID: Final = f"{_SELECT} WHERE id BETWEEN ? AND ? LIMIT 2"
-_ADVICE: Final = "List the fetched pages with `synapse web list`"
+from hubd.storage.id_lookup import IdLookup
 
 
 class Fetch(NamedTuple):
     """One fetched page, without its content."""
 
+    # The position in the list; 0 before the row is stored.
+    key: int
     id: bytes
     url: str
     final_url: str
@@ -37,8 +30,13 @@ class Fetch(NamedTuple):
     readable: bytes | None
     fetched_at: int
     duration_ms: int
-    # The position in the list; 0 before the row is stored.
-    key: int = 0
+
+
+_COLUMNS: Final = ", ".join(Fetch._fields[1:])
+_SELECT: Final = f"SELECT key, {_COLUMNS} FROM web_fetches"
+_IDS: Final = IdLookup(
+    _SELECT, thing="fetched page", advice="List the fetched pages with `synapse web list`"
+)
 
 
 def add(tx: Tx, fetch: Fetch, content: Blob, readable: Blob | None) -> None:
@@ -48,7 +46,7 @@ def add(tx: Tx, fetch: Fetch, content: Blob, readable: Blob | None) -> None:
         blobs.refer(tx, readable)
     tx.execute(
         f"INSERT INTO web_fetches ({_COLUMNS}) VALUES ({', '.join('?' * (len(fetch) - 1))})",
-        *fetch[:-1],
+        *fetch[1:],
     )
 
 
@@ -58,8 +56,7 @@ def delete(tx: Tx, written: str) -> Fetch:
     Raises:
         NotFound, Ambiguous: No fetch matches, or several do.
     """
-    span = ids.span(written)
-    fetch = _only(tx.raw.execute(_BY_ID, span).fetchall() if span else [], written)
+    fetch = _fetch(_IDS.find(tx, written))
     tx.execute("DELETE FROM web_fetches WHERE key = ?", fetch.key)
     blobs.release(tx, fetch.digest)
     if fetch.readable is not None:
@@ -73,8 +70,7 @@ async def find(db: Database, written: str) -> Fetch:
     Raises:
         NotFound, Ambiguous: No fetch matches, or several do.
     """
-    span = ids.span(written)
-    return _only(await db.fetch_rows(_BY_ID, *span) if span else [], written)
+    return _fetch(await _IDS.look_up(db, written))
 
 
 async def page(db: Database, before: int) -> list[Fetch]:
@@ -83,17 +79,6 @@ async def page(db: Database, before: int) -> list[Fetch]:
         f"{_SELECT} WHERE key < ? ORDER BY key DESC LIMIT ?", before, ROWS_PER_ITEM
     )
     return list(map(_fetch, rows))
-
-
-def _only(rows: list[tuple[Any, ...]], written: str) -> Fetch:
-    if not rows:
-        raise NotFound(f"no fetched page '{written[:80]}'", suggestion=_ADVICE)
-    if len(rows) > 1:
-        raise Ambiguous(
-            f"more than one fetched page has an id that starts with {written}",
-            available=[ids.text(row[0]) for row in rows],
-        )
-    return _fetch(rows[0])
 
 
 def _fetch(row: tuple[Any, ...]) -> Fetch:

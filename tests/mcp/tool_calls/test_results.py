@@ -211,7 +211,8 @@ LEFT_OUT = {
     "loopback.watch",
 }
 PLUGINS = {
-    "arbor", "claudecode", "cone", "echo", "health", "loopback", "mustache", "plexus", "solar",
+    "arbor", "claudecode", "cone", "echo", "file", "health", "loopback", "mustache", "plexus",
+    "solar",
 }  # fmt: skip
 
 

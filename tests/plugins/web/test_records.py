@@ -12,6 +12,7 @@ from hubd.activation import Ambiguous, HubError, InvalidParams, NotFound
 from hubd.errors import HandleTargetMissing
 from hubd.plugins.web import plugin
 from hubd.plugins.web.plugin import Web
+from hubd.storage import ids
 from hubd.testing import InProcessHub, hub
 from tests.fakes.hostile_web import HostileWeb, response
 
@@ -32,7 +33,7 @@ async def content(h: InProcessHub, fetch_id: str) -> bytes:
     while offset is not None:
         part = await h.call_one("web.get", fetch_id=fetch_id, offset=offset)
         assert (part["type"], part["offset"]) == ("content", offset)
-        parts += base64.b64decode(part["data"])
+        parts += base64.b64decode(part["base64"])
         offset = part["next_offset"]
     return parts
 
@@ -81,7 +82,7 @@ async def test_other_content_is_binary_in_parts(
     fetched = await fetch(h, server, response(image, "Content-Type: image/png"))
     resolved = await h.resolve(fetched["handle"])
     assert (resolved.kind, resolved.data["mime_type"]) == ("binary", "image/png")
-    assert base64.b64decode(resolved.data["data"]) == image[:100_000]
+    assert base64.b64decode(resolved.data["base64"]) == image[:100_000]
     assert resolved.data["next_offset"] == 100_000
     assert resolved.summary == f"200 {server.url}/page"
     assert await content(h, fetched["fetch_id"]) == image
@@ -148,7 +149,7 @@ async def test_ids_are_found_by_an_unambiguous_beginning(
     h: InProcessHub, server: HostileWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = iter([b"\xab" * 15 + b"\x01", b"\xab" * 15 + b"\x02"])
-    monkeypatch.setattr(plugin.ids, "uuid4", lambda: next(made))
+    monkeypatch.setattr(ids, "uuid4", lambda: next(made))
     fetched = await fetch(h, server, response(b"one"))
     assert (await h.call_one("web.get", fetch_id="ABABABAB"))["fetch_id"] == fetched["fetch_id"]
     await fetch(h, server, response(b"two"))

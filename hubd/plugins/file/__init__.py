@@ -1,0 +1,1 @@
+"""Exact copies of files, with handles."""
