@@ -30,7 +30,7 @@ def redirect(location: str, status: str = "302 Found") -> bytes:
 
 
 class HostileWeb:
-    """A server whose answers a test sets by path. It records the heads of all requests."""
+    """A server with an answer for each path. It records the heads of all requests."""
 
     def __init__(self) -> None:
         self.port = 0

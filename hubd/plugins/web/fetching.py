@@ -114,7 +114,7 @@ class Fetcher:
 
     @asynccontextmanager
     async def _response(self, target: Target) -> AsyncIterator[httpx2.Response]:
-        """Yield the response of one request, whose connection ends with the block."""
+        """Yield the response of one request. Its connection ends with the block."""
         async with Transport(
             self._lookup, self._network, allow_private=self._allow_private
         ) as transport:

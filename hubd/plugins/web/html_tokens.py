@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-# Elements whose content is not markup.
+# Elements that contain text without markup.
 RAW_TEXT: Final = frozenset(
     ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
 )
@@ -111,7 +111,7 @@ def _value(page: str, position: int) -> tuple[str, int]:
 
 
 def _raw_end(page: str, position: int, name: str) -> int:
-    """Return the position of the end tag of an element whose content is not markup."""
+    """Return the position of the end tag of an element that contains only text."""
     end = re.compile(rf"</{name}(?=[\s/>])", re.I).search(page, position)
     return len(page) if end is None else end.start()
 

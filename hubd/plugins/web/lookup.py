@@ -1,6 +1,6 @@
 """Look up the addresses of a name with the system's resolver.
 
-The system's call can't be cancelled and may take half a minute. It runs in a thread of its own, so
+The system's call can't be cancelled and may take half a minute. It runs in a separate thread, so
 that a slow name server takes no thread that other work of the hub waits for.
 """
 

@@ -1,5 +1,6 @@
 """web: the plugin with its methods and its resolver."""
 
+import asyncio
 import time
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ from hubd.activation.params import IdPrefix
 from hubd.plugins.web import events, reading, store
 from hubd.plugins.web.handles import NAMESPACE, VERSION, FetchRef
 from hubd.plugins.web.lookup import Lookup, system_lookup
-from hubd.plugins.web.media_type import media_type
+from hubd.plugins.web.media_type import SNIFFED_BYTES, media_type
 from hubd.plugins.web.store import Fetch
 from hubd.plugins.web.tables import MIGRATIONS
 from hubd.storage import ids
@@ -32,6 +33,9 @@ MAX_SECONDS: Final = 3600
 # Bytes of a content in one event.
 PAGE_BYTES: Final = 8 * MIB
 
+# Pages of which the text is read at the same time.
+MAX_READINGS: Final = 2
+
 LIST_FETCHES: Final = {"fetch_id": f"{NAMESPACE}.list"}
 
 Url = Annotated[str, Field(min_length=1, max_length=8000, examples=["https://example.org/"])]
@@ -46,8 +50,9 @@ class Settings(BaseModel, defer_build=True):
 
     # Whether loopback, link-local, private and other special addresses may be fetched.
     allow_private: bool = False
-    # The defaults of the parameters of `fetch`.
-    max_bytes: int = Field(default=32 * MIB, ge=1, le=MAX_BYTES)
+    # The most MiB of a page that `fetch` keeps without `max_bytes`.
+    max_mib: int = Field(default=32, ge=1, le=MAX_BYTES // MIB)
+    # The time limit of `fetch` without `timeout_secs`.
     timeout_secs: float = Field(default=30, gt=0, le=MAX_SECONDS)
 
 
@@ -76,6 +81,8 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
         self._network = network
         # Created by the first fetch.
         self._fetcher: Fetcher | None = None
+        # Long pages must not take all threads of the hub.
+        self._reading = asyncio.Semaphore(MAX_READINGS)
 
     @method
     async def fetch(
@@ -94,7 +101,7 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
             headers: Headers of the request. They are sent to the origin of `url` only, and are
                 never stored.
             max_bytes: The most bytes to keep, after decompression; a longer page is cut. 32 MiB by
-                default.
+                default (setting `web.max_mib`).
             timeout_secs: The time limit of the whole fetch in seconds; 30 by default.
         """
         settings = self.settings(Settings)
@@ -102,7 +109,7 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
         # Imported already.
         from hubd.plugins.web.fetching import Limits
 
-        limits = Limits(max_bytes or settings.max_bytes, timeout_secs or settings.timeout_secs)
+        limits = Limits(max_bytes or settings.max_mib * MIB, timeout_secs or settings.timeout_secs)
         progress = Progress(self.host, "received bytes")
         beginning = bytearray()
         started = time.monotonic()
@@ -116,13 +123,14 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
             page = await fetcher.fetch(url, headers or {}, limits, write)
             duration_ms = round((time.monotonic() - started) * 1000)
             content = await staging.finish()
-            kind = media_type(page.content_type, bytes(beginning[: reading.READ_BYTES]))
+            kind = media_type(page.content_type, bytes(beginning[:SNIFFED_BYTES]))
             text = None
             if kind.is_text:
                 cut = page.truncated or len(beginning) < page.size
-                text = await self.host.in_thread(
-                    reading.read, bytes(beginning), kind, page.final_url, cut=cut
-                )
+                async with self._reading:
+                    text = await self.host.in_thread(
+                        reading.read, bytes(beginning), kind, page.final_url, cut=cut
+                    )
             row = Fetch(
                 key=0,
                 id=ids.uuid4(),

@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 from hubd.plugins.web.html_tokens import End, Start, Text, tokens
 from hubd.wire.text import shorten
 
-# Limits of what is kept, in characters and in number.
+# The longest texts in characters, and the most links.
 MAX_TEXT: Final = 1024 * 1024
 MAX_TITLE: Final = 300
 MAX_LINKS: Final = 1000

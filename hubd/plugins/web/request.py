@@ -1,4 +1,4 @@
-"""What a fetch sends: its address and its headers, with the secrets kept apart.
+"""The request of a fetch: its address and its headers, with the secrets kept apart.
 
 A URL may contain a user name and a password. They are sent as a header, to the first origin only,
 and are not part of the address that is stored, logged or shown in an error.

@@ -31,7 +31,7 @@ SECRET = "hunter2-hunter2"
 async def public(
     server: HostileWeb, names: Names, path: Path | None = None
 ) -> AsyncIterator[tuple[InProcessHub, RecordingNetwork]]:
-    """A hub whose network leads every address to the server. Private addresses are refused."""
+    """A hub with a network that leads every allowed address to the server."""
     recording = RecordingNetwork(server.port)
     async with hub(Web(names, recording), path=path) as h:
         yield h, recording

@@ -170,12 +170,13 @@ async def test_a_handle_with_another_status_points_at_nothing(
 
 
 async def test_settings_are_the_defaults_of_the_parameters(server: HostileWeb) -> None:
-    settings = {"web": {"allow_private": True, "max_bytes": 10, "timeout_secs": 0.3}}
+    settings = {"web": {"allow_private": True, "max_mib": 1, "timeout_secs": 0.3}}
     async with hub(Web(), settings=settings) as h:
-        assert (await fetch(h, server, response(b"x" * 50)))["size"] == 10
+        long = response(bytes(2**20 + 50))
+        assert (await fetch(h, server, long, timeout_secs=30))["size"] == 2**20
         assert (await fetch(h, server, response(b"x" * 50), max_bytes=20))["size"] == 20
         with pytest.raises(HubError, match=r"within 0.3 s"):
-            await h.call_one("web.fetch", url=f"{server.url}/silent", max_bytes=100)
+            await h.call_one("web.fetch", url=f"{server.url}/silent")
 
 
 async def test_many_fetches_at_once_all_succeed(h: InProcessHub, server: HostileWeb) -> None:
