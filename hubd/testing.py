@@ -242,7 +242,7 @@ class _Caller:
         # Set when the test takes the last event, if the plugin waits for that.
         self._delivered: asyncio.Future[bool] | None = None
 
-    def allows(self, namespace: str, method: str) -> bool:
+    def offers(self, namespace: str) -> bool:
         return True
 
     async def send(self, item: Item) -> None:

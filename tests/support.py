@@ -70,7 +70,7 @@ class Collector:
         self.items: list[dict[str, Any]] = []
         self.arrived = asyncio.Event()
 
-    def allows(self, namespace: str, method: str) -> bool:
+    def offers(self, namespace: str) -> bool:
         return True
 
     async def send(self, item: Item) -> None:

@@ -25,7 +25,7 @@ class McpHints(TypedDict, total=False):
 
 RENDERINGS: Final[tuple[str, ...]] = get_args(Rendering)
 
-_FLAGS: Final = ("read_only", "destructive", "needs_context")
+_FLAGS: Final = ("read_only", "destructive", "needs_context", "open_to_sessions")
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _PATH: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)+")
 

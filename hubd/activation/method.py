@@ -67,6 +67,7 @@ def method(
     read_only: bool = False,
     destructive: bool = False,
     needs_context: bool = False,
+    open_to_sessions: bool = False,
     render: Rendering | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
@@ -86,6 +87,7 @@ def method(
     read_only: bool = False,
     destructive: bool = False,
     needs_context: bool = False,
+    open_to_sessions: bool = False,
     render: Rendering | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
@@ -106,6 +108,7 @@ def method(
         read_only: True if the method changes nothing.
         destructive: True if the method removes data for good.
         needs_context: True if the method uses the caller's working directory and environment.
+        open_to_sessions: True if an agent's session may call the method without a grant.
         render: The form in which a terminal shows the events: tree, chat, table, text or process.
         completes: For a parameter, the method that lists its values: `{"id": "notes.list"}`.
         aliases: For a parameter, other names for it: `{"text": ["content"]}`.
@@ -122,6 +125,7 @@ def method(
         "read_only": read_only,
         "destructive": destructive,
         "needs_context": needs_context,
+        "open_to_sessions": open_to_sessions,
         "render": render,
         "completes": completes,
         "aliases": aliases,
@@ -212,6 +216,11 @@ class Method:
     # Handle types that the events contain as plain text.
     also_produces: tuple[type[Handle], ...]
     annotations: Mapping[str, Any]
+
+    @property
+    def open_to_sessions(self) -> bool:
+        """Whether an agent's session may call the method without a grant."""
+        return bool(self.annotations.get("open_to_sessions"))
 
     @cached_property
     def params(self) -> type[BaseModel]:

@@ -31,15 +31,19 @@ class Access:
     # Whether the request is so long that work on its params delays other clients.
     large: bool = False
 
+    def offers(self, namespace: str) -> bool:
+        """Return whether the connection offers a namespace. The hub checks the grants of calls."""
+        return offered(namespace, self.profile)
+
     def allows(self, namespace: str, method: str = "") -> bool:
         """Return whether the client may use a method, or other parts of a plugin if none is given.
 
-        All decisions about access are made here: for calls, lists, reads and notifications.
+        All decisions about lists, reads and notifications are made here.
         """
-        if not offered(namespace, self.profile):
+        if not self.offers(namespace):
             return False
         actor = self.client.actor
-        return actor.may_call(namespace, method) or (
+        return actor.is_granted(namespace, method) or (
             method in DESCRIPTIVE and actor.may_see(namespace)
         )
 

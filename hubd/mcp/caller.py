@@ -56,7 +56,7 @@ class Caller:
         self.meter = Meter(time.monotonic(), HEARTBEAT_SECONDS)
         # Set when the meter has a new report.
         self.updated = asyncio.Event()
-        self.allows = access.allows
+        self.offers = access.offers
         # Resolved when the result was sent; None if the method does not wait for that.
         self._sent: asyncio.Future[bool] | None = None
 

@@ -298,7 +298,7 @@ class Resources:
         if lister is None:
             return []
         namespace, _, name = lister.rpartition(".")
-        if not access.client.actor.may_call(namespace, name):
+        if not access.client.actor.is_granted(namespace, name):
             return []
         listed: list[str] = []
         try:

@@ -66,8 +66,8 @@ class Caller(Protocol):
     def unanswerable(self) -> str | None:
         """The reason why the caller can't answer questions; None if it can."""
 
-    def allows(self, namespace: str, method: str) -> bool:
-        """Return whether the caller may call a method."""
+    def offers(self, namespace: str) -> bool:
+        """Return whether the connection offers a namespace. Grants are checked by the call."""
 
     async def send(self, item: Item) -> None:
         """Send an item. Waits if the caller reads slowly."""
@@ -219,9 +219,9 @@ class Call:
                 raise
             # The names that exist are not for this caller.
             raise refusal(self.hub, self.actor, path) from None
-        if self.actor.grants is not None and not may_use(self.actor, node, spec.name):
+        if self.actor.grants is not None and not may_use(self.actor, node, spec):
             raise refusal(self.hub, self.actor, path)
-        if not self.caller.allows(node.path, spec.name):
+        if not self.caller.offers(node.path):
             raise PermissionDenied(
                 f"this connection may not call {path}",
                 suggestion="The connection is limited to other namespaces",
@@ -345,7 +345,7 @@ def _split(call: Call, path: str) -> list[str]:
         f"{node.path}.{name}"
         for node in call.hub.root.walk()
         for name in visible_methods(node, call.actor)
-        if call.caller.allows(node.path, name)
+        if call.caller.offers(node.path)
     ]
     # Often only the namespace is missing.
     same = [name for name in methods if name.endswith(f".{path.strip('.')}")]

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Final
 
+from hubd.activation.method import Method
 from hubd.errors import PermissionDenied
 from hubd.plexus.hub import Hub, Node
 from hubd.wire.caller import Actor
@@ -13,11 +14,18 @@ from hubd.wire.text import did_you_mean
 DESCRIPTIVE: Final = ("schema", "hash")
 
 
-def may_use(actor: Actor, node: Node, method: str) -> bool:
-    """Return whether an actor may call a method of a node, also one that describes it."""
-    if actor.may_call(node.path, method):
+def may_call(actor: Actor, node: Node, method: Method) -> bool:
+    """Return whether an actor may call a method of a node: by a grant, or as a session."""
+    if actor.kind == "session" and method.open_to_sessions:
         return True
-    return method in DESCRIPTIVE and may_see(actor, node)
+    return actor.is_granted(node.path, method.name)
+
+
+def may_use(actor: Actor, node: Node, method: Method) -> bool:
+    """Return whether an actor may call a method of a node, also one that describes it."""
+    if may_call(actor, node, method):
+        return True
+    return method.name in DESCRIPTIVE and may_see(actor, node)
 
 
 def may_see(actor: Actor, node: Node) -> bool:
@@ -26,7 +34,7 @@ def may_see(actor: Actor, node: Node) -> bool:
 
 
 def visible_methods(node: Node, actor: Actor) -> list[str]:
-    """Return the methods of a node that an actor may call."""
+    """Return the methods of a node that an actor was granted."""
     return [name for name in node.activation.methods if actor.is_granted(node.path, name)]
 
 
@@ -39,7 +47,7 @@ def visible_schema(node: Node, actor: Actor) -> PluginSchema:
     visible["methods"] = [
         method for method in schema["methods"] if actor.is_granted(node.path, method["name"])
     ]
-    if not actor.may_call(node.path, "resolve_handle"):
+    if not actor.is_granted(node.path, "resolve_handle"):
         visible["handles"] = []
     if "children" in schema:
         visible["children"] = [

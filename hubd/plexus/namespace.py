@@ -17,7 +17,7 @@ from hubd.activation.method import UNIVERSAL, Method, MethodMark, mark_of, metho
 from hubd.errors import ActivationNotFound, HubError, MethodNotFound
 from hubd.mustache.template import MAX_TEMPLATE, Template
 from hubd.plexus.describe import method_schema
-from hubd.plexus.grants import refusal, visible_hash, visible_schema
+from hubd.plexus.grants import may_call, refusal, visible_hash, visible_schema
 from hubd.plexus.hub import Hub, Node
 from hubd.plexus.resolve import Answer, resolve, resolve_each
 from hubd.wire.caller import Actor
@@ -83,14 +83,14 @@ class Namespace:
         *path, name = method.split(".")
         try:
             node = self.hub.find([*_segments(self.node), *path])
-            schema = describe_method(node, name)
+            spec = find_method(node, name)
         except (ActivationNotFound, MethodNotFound):
             if self.actor.grants is None:
                 raise
             raise refusal(self.hub, self.actor, method) from None
-        if not self.actor.may_call(node.path, schema["name"]):
-            raise refusal(self.hub, self.actor, f"{node.path}.{schema['name']}")
-        yield Encoded(dump(schema))
+        if not may_call(self.actor, node, spec):
+            raise refusal(self.hub, self.actor, f"{node.path}.{spec.name}")
+        yield Encoded(dump(method_schema(spec, node.activation, node.path)))
 
     @method(streaming=False, read_only=True)
     async def hash(self) -> AsyncIterator[Hash]:
@@ -174,15 +174,6 @@ def _render(template: Template, results: list[Resolved]) -> list[str | None]:
 def _origin(plugin_id: UUID, plugin: str, method: str) -> bytes:
     origin = HandleOrigin(plugin_id=str(plugin_id), plugin=plugin, method=method)
     return origin.__pydantic_serializer__.to_json(origin)
-
-
-def describe_method(node: Node, name: str) -> Mapping[str, Any]:
-    """Return the schema of a method, also of a universal one.
-
-    Raises:
-        MethodNotFound: The namespace does not have the method.
-    """
-    return method_schema(find_method(node, name), node.activation, node.path)
 
 
 def find_method(node: Node, name: str) -> Method:

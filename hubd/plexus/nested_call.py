@@ -40,7 +40,7 @@ class NestedCaller:
         outer = self._outer
         return NO_CALLER if outer is None or outer.ended else outer.caller.unanswerable
 
-    def allows(self, namespace: str, method: str) -> bool:
+    def offers(self, namespace: str) -> bool:
         # The namespaces that a connection offers do not limit the calls of plugins.
         return True
 

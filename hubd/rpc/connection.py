@@ -147,7 +147,7 @@ class _Subscriber:
         self._writer = writer
         self._subscription = subscription
 
-    def allows(self, namespace: str, method: str) -> bool:
+    def offers(self, namespace: str) -> bool:
         return True
 
     async def send(self, item: Item) -> None:

@@ -5,9 +5,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
-# A session asks for approvals with this method, so it needs no grant.
-PERMIT: Final = "loopback.permit"
-
 
 @dataclass(frozen=True)
 class Actor:
@@ -32,15 +29,10 @@ class Actor:
         """Whether the actor is an agent, or may be one."""
         return self.kind in ("client", "session", "unknown")
 
-    def may_call(self, namespace: str, method: str) -> bool:
-        """Return whether the actor may call a method: one that is granted, or `PERMIT`."""
-        asks = self.kind == "session" and f"{namespace}.{method}" == PERMIT
-        return asks or self.is_granted(namespace, method)
-
     def is_granted(self, namespace: str, method: str) -> bool:
         """Return whether a method is granted; without a method, whether all of a namespace is.
 
-        Every decision about grants is made here and in `may_see`. Lists show what is granted.
+        Every decision about grants is made here and in `may_see`.
         """
         if self.grants is None:
             return True

@@ -45,6 +45,8 @@ class Annotations(TypedDict, total=False):
     destructive: bool
     # The method uses the caller context.
     needs_context: bool
+    # An agent's session may call the method without a grant.
+    open_to_sessions: bool
     # The view of the events: tree, chat, table, text or process.
     render: str
     # The method that lists the values of a parameter, by parameter.

@@ -1,14 +1,33 @@
 """The parts of a hub that an agent with grants may call and see."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hubd.activation import Actor, Client
+from hubd.activation import Activation, Actor, Client, Event, method
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
 from hubd.wire.caller import UNKNOWN
-from tests.support import Collector, call_events
+from tests.support import Collector, call_events, hub_with
+
+
+class Done(Event):
+    pass
+
+
+class Questions(Activation, namespace="questions", version="1.0.0"):
+    """Questions of agents."""
+
+    @method(open_to_sessions=True)
+    async def ask(self) -> Done:
+        """Ask."""
+        return Done()
+
+    @method
+    async def answer(self) -> Done:
+        """Answer."""
+        return Done()
 
 
 async def called(hub: Hub, path: str, *grants: str, **params: Any) -> list[dict[str, Any]]:
@@ -117,3 +136,29 @@ async def test_an_unknown_process_may_call_nothing(hub: Hub, path: str) -> None:
     info = Collector(client=Client("unix", actor=UNKNOWN))
     await Call(hub, "_info", {}, info).run()
     assert [item["type"] for item in info.items] == ["data", "done"]
+
+
+async def test_a_session_needs_no_grant_for_a_method_that_is_open_to_sessions(
+    tmp_path: Path,
+) -> None:
+    async with hub_with(tmp_path, Questions()) as hub:
+        assert await content(hub, "questions.ask") == [{"type": "done"}]
+        assert await content(hub, "plexus.call", method="questions.ask") == [{"type": "done"}]
+        for path in ("questions.answer", "questions.schema", "plexus.schema"):
+            assert (await denial(hub, path))["available"] == []
+        # A list shows only granted methods.
+        [shown] = await content(hub, "questions.schema", "questions.answer")
+        assert [each["name"] for each in shown["methods"]] == ["answer"]
+        [whole] = await call_events(hub, "questions.schema")
+        assert [each.get("annotations") for each in whole["methods"]] == [
+            {"open_to_sessions": True},
+            None,
+        ]
+
+
+@pytest.mark.parametrize("actor", [UNKNOWN, Actor("client", "http:1", ("other",))])
+async def test_only_sessions_need_no_grant_for_such_a_method(tmp_path: Path, actor: Actor) -> None:
+    async with hub_with(tmp_path, Questions()) as hub:
+        caller = Collector(client=Client("unix", actor=actor))
+        await Call(hub, "questions.ask", {}, caller).run()
+        assert caller.items[1]["code"] == "permission_denied"

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.wire.caller import HUB, PERMIT, PERSON, UNKNOWN, Actor
+from hubd.wire.caller import HUB, PERSON, UNKNOWN, Actor
 from tests.support import examples
 
 NAMES = st.sampled_from(["a", "ab", "b", "tree", "tree_get", "*", "tree_*", "*_get", "a*"])
@@ -29,7 +29,7 @@ def test_a_session_may_call_exactly_what_a_grant_covers(grants: list[str], path:
     *namespace, method = path
     actor = session(*grants)
     expected = any(is_covered(grant, ".".join(path)) for grant in grants)
-    assert actor.may_call(".".join(namespace), method) == expected
+    assert actor.is_granted(".".join(namespace), method) == expected
     # The schema of every namespace on the way is readable.
     for length in range(1, len(path)):
         assert actor.may_see(".".join(path[:length])) or not expected
@@ -53,7 +53,7 @@ def test_namespaces_methods_and_patterns_are_granted() -> None:
         ("arbor.*", "arbor", "", True),
         ("arbor.tree_*", "arbor", "", False),
     ]
-    wrong = [case for case in cases if session(case[0]).may_call(case[1], case[2]) is not case[3]]
+    wrong = [case for case in cases if session(case[0]).is_granted(case[1], case[2]) is not case[3]]
     assert wrong == []
 
 
@@ -66,17 +66,10 @@ def test_only_namespaces_with_a_granted_method_are_visible() -> None:
     assert not session().may_see("arbor")
 
 
-def test_a_session_may_always_ask_for_an_approval() -> None:
-    namespace, method = PERMIT.split(".")
-    assert session().may_call(namespace, method)
-    assert not session().may_call(namespace, "respond")
-    assert not UNKNOWN.may_call(namespace, method)
-
-
 def test_the_hub_and_people_may_call_everything() -> None:
-    assert HUB.may_call("a", "b")
-    assert PERSON.may_call("a", "b")
-    assert not UNKNOWN.may_call("a", "b")
+    assert HUB.is_granted("a", "b")
+    assert PERSON.is_granted("a", "b")
+    assert not UNKNOWN.is_granted("a", "b")
 
 
 def test_agents_are_clients_sessions_and_unknown_processes() -> None:

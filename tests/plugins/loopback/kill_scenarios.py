@@ -6,11 +6,14 @@ one, so all scenarios of a run share the same kills.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any
 
 from tests.plugins.claudecode.chat_support import Event, say
 from tests.plugins.loopback.support import Desk, events_in, types_in
+
+log = logging.getLogger(__name__)
 
 Scenario = Callable[[Desk, str], AsyncGenerator[None, None]]
 
@@ -117,6 +120,19 @@ async def forked(person: Desk, name: str) -> AsyncGenerator[None, None]:
 # Each start of `claude` takes about a second, so these are enough for it by default.
 SHORT: tuple[Scenario, ...] = (allowed, denied, edited, parallel, forked)
 ALL: tuple[Scenario, ...] = (*SHORT, answered_before, pending_twice)
+
+
+def rounds(person: Desk, count: int) -> Iterator[int]:
+    """Count rounds, name each in the log, and forget its requests to the model.
+
+    A long run shares the machine with others, so its waits get more patience.
+    """
+    person.patience *= 1 if count == 1 else 10
+    for number in range(count):
+        log.info("%s: round %d of %d", person.engine, number + 1, count)
+        yield number
+        person.api.requests.clear()
+    log.info("%s: %d rounds passed", person.engine, count)
 
 
 async def run_all(person: Desk, scenarios: Sequence[Scenario], suffix: str = "") -> None:

@@ -45,6 +45,8 @@ class Desk:
         self.daemon = daemon
         self.engine: EngineName = engine
         self.api = api
+        # Seconds after which a wait has found a hang.
+        self.patience = PATIENCE_SECONDS
         self.cwd = directory / "project"
         self.cwd.mkdir()
         self.environment = agent_environment(directory / "agent", api.url)
@@ -54,7 +56,7 @@ class Desk:
         context = {"cwd": str(self.cwd), "env": self.environment}
         sent = {"method": method, "params": params, "context": context}
         items: list[Event] = []
-        async with asyncio.timeout(PATIENCE_SECONDS), self.daemon.client() as client:
+        async with asyncio.timeout(self.patience), self.daemon.client() as client:
             await client.send("plexus.call", sent)
             await client.receive()
             while not items or items[-1]["type"] != "done":
@@ -98,7 +100,7 @@ class Desk:
 
     async def page(self, stream_id: str, wanted: Callable[[Event], bool]) -> Event:
         """Poll a stream from its start until a page fits."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(self.patience):
             seen = -1
             while True:
                 page = await self.one(
@@ -131,13 +133,13 @@ class Desk:
     async def until_parked(self, stream_id: str) -> None:
         """Wait until no process of a chat runs, and the hub has noted that."""
         await self.until_ended(stream_id)
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(self.patience):
             while self._is_noted(stream_id):  # noqa: ASYNC110  the hub sends no event
                 await asyncio.sleep(0.01)
 
     async def until_ended(self, stream_id: str) -> None:
         """Wait until no process of a chat runs."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(self.patience):
             while pids_of_stream(stream_id):  # noqa: ASYNC110  processes end without an event
                 await asyncio.sleep(0.01)
 

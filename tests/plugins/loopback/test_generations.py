@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.claudecode.chat_support import Event, asking, run, say
+from tests.plugins.claudecode.chat_support import (
+    ENGINES,
+    EngineName,
+    Event,
+    asking,
+    run,
+    say,
+)
 from tests.plugins.loopback.support import Desk, desk, events_in
 from tests.process.support import linux_only
-from tests.process.test_agents import ALL_WAYS, CALLER
-from tests.support import PATIENCE_SECONDS
+from tests.process.test_agents import ALL_WAYS, CALLER, QUICK_WAYS, refused
+from tests.support import PATIENCE_SECONDS, few
 
 pytestmark = linux_only
 
@@ -101,9 +108,8 @@ async def test_a_grandparent_answers_for_a_session_that_its_child_started(
         # Its ancestors are asked, and people only after a while.
         assert (await person.one("loopback.pending"))["approvals"] == []
         answer = {"approval_id": approval["id"], "approve": True}
-        refused = {"unix": "permission_denied"}
         stranger = tries(person, "loopback.respond", "unix", **answer)
-        assert await outcomes(person, stranger, grants=granted) == refused
+        assert await outcomes(person, stranger, grants=granted) == refused(["unix"])
         assert await chat("eldest", stranger) == {"unix": "ok"}
         [row] = (await person.one("claudecode.streams", name="youngest"))["streams"]
         end = await person.ended(row["stream_id"])
@@ -116,8 +122,10 @@ async def test_a_grandparent_answers_for_a_session_that_its_child_started(
 
 def tries(person: Desk, method: str, /, *ways: str, **params: Any) -> str:
     """The command of an agent that calls the hub in several ways."""
-    program = [sys.executable, str(CALLER), str(person.daemon.home), method, json.dumps(params)]
-    return shlex.join([*program, *ways])
+    options = [way for way in ways if way.startswith("-")]
+    rest = [way for way in ways if way not in options]
+    call = [str(person.daemon.home), method, json.dumps(params)]
+    return shlex.join([sys.executable, str(CALLER), *options, *call, *rest])
 
 
 async def outcomes(person: Desk, command: str, **options: Any) -> Event:
@@ -129,32 +137,69 @@ async def outcomes(person: Desk, command: str, **options: Any) -> Event:
     return found
 
 
+async def printed(person: Desk, commands: list[str], **options: Any) -> list[Event]:
+    """What an agent's commands print, which it runs in one shell."""
+    (person.cwd / "commands.sh").write_text("\n".join(commands))
+    stream = await person.begin(
+        run("sh commands.sh 2>/dev/null"), allowed_tools=["Bash"], name="insider", **options
+    )
+    end = await person.ended(stream)
+    [result] = events_in(end, "tool_result")
+    return [json.loads(line) for line in result["output"].splitlines()]
+
+
+@pytest.mark.parametrize("engine", few(ENGINES[::-1], 1))
 async def test_an_agent_answers_neither_its_own_approval_nor_that_of_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName
 ) -> None:
-    async with desk(tmp_path, "offline", monkeypatch) as person:
-        waiting = await person.begin_touch(name="waiting")
-        approval = await person.pending(waiting)
+    async with desk(tmp_path, engine, monkeypatch) as person:
+        waiting = await person.one(
+            "claudecode.chat_async",
+            name="waiting",
+            prompt=asking("offline", run("echo x >> ran")),
+            model="offline",
+        )
+        stream = waiting["stream_id"]
+        approval = await person.pending(stream)
         answer = {"approval_id": approval["id"], "approve": True}
+        respond = tries(person, "loopback.respond", *ALL_WAYS, **answer)
+        detached = tries(person, "loopback.respond", "--detach", *QUICK_WAYS, **answer)
+        # The shell adopts the process; setsid would take it for its own child.
+        in_a_session = f"env -i sh -c 'setsid -w \"$@\"; true' sh {detached}"
         rule = {"effect": "allow", "tool": "Bash"}
-        refused = dict.fromkeys(ALL_WAYS, "permission_denied")
-        # Without grants it may call nothing. With them it is still not its approval.
-        for grants in ([], ["loopback.respond"]):
-            command = tries(person, "loopback.respond", *ALL_WAYS, **answer)
-            assert await outcomes(person, command, grants=grants) == refused
-        for method, params in (("loopback.rules_add", rule), ("claudecode.list", {})):
-            command = tries(person, method, "unix", **params)
-            assert await outcomes(person, command, grants=[]) == {"unix": "permission_denied"}
-        page = await person.one("claudecode.poll", stream_id=waiting, from_seq=0)
+        chat = {"name": "child", "prompt": "hi", "model": "offline"}
+        others: list[tuple[str, dict[str, Any]]] = [
+            ("loopback.rules_add", rule),
+            ("loopback.pending", {}),
+            ("claudecode.list", {}),
+            ("claudecode.chat_async", chat),
+            ("echo.once", {"message": "hi"}),
+        ]
+        assert await printed(
+            person,
+            [
+                *(respond, detached, f"nohup {detached}", f"nohup {respond}", in_a_session),
+                *(tries(person, method, *QUICK_WAYS, **params) for method, params in others),
+            ],
+            grants=[],
+        ) == [
+            *map(refused, (ALL_WAYS, QUICK_WAYS, QUICK_WAYS, ALL_WAYS, QUICK_WAYS)),
+            *[refused(QUICK_WAYS)] * len(others),
+        ]
+        # With a grant it may call the method, but it is still not its approval.
+        assert await printed(person, [respond], grants=["loopback.respond"]) == [refused(ALL_WAYS)]
+        page = await person.one("claudecode.poll", stream_id=stream, from_seq=0)
         assert page["status"] == "awaiting_permission"
+        assert (await person.one("loopback.rules_list"))["rules"] == []
         await person.answer(approval, False)
 
 
+@pytest.mark.parametrize("engine", few(ENGINES[::-1], 1))
 async def test_a_detached_process_of_an_agent_cannot_answer_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName
 ) -> None:
     """The agent leaves a process behind that answers the agent's next question."""
-    async with desk(tmp_path, "offline", monkeypatch) as person:
+    async with desk(tmp_path, engine, monkeypatch) as person:
         # It waits for the id, then calls the hub and leaves what it got.
         (person.cwd / "later.py").write_text(
             "import os, pathlib, subprocess, sys, time\n"
@@ -196,8 +241,7 @@ async def test_a_detached_process_of_an_agent_cannot_answer_for_it(
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not tried.exists():  # noqa: ASYNC110  written by another process
                 await asyncio.sleep(0.02)
-        refused = dict.fromkeys(["unix", "websocket", "http"], "permission_denied")
-        assert json.loads(tried.read_text()) == refused
+        assert json.loads(tried.read_text()) == refused(QUICK_WAYS)
         assert person.lines_in() == 0
         await person.answer(approval)
         assert (await person.ended(stream))["status"] == "complete"

@@ -11,8 +11,8 @@ from mcp import Client
 
 from tests.mcp.support import ERAS, MODERN, TRANSPORTS, Era, Transport, connected
 from tests.plugins.claudecode.chat_support import ENGINES, EngineName, asking, run, say
-from tests.plugins.loopback.support import Desk, desk, events_in
-from tests.support import PATIENCE_SECONDS
+from tests.plugins.loopback.support import OPEN, Desk, desk, events_in
+from tests.support import PATIENCE_SECONDS, few
 
 Event = dict[str, Any]
 
@@ -113,33 +113,36 @@ async def test_a_parent_starts_polls_answers_and_polls_to_the_end(
         assert person.lines_in() == 1
 
 
+@pytest.mark.parametrize("engine", few(ENGINES[::-1], 1))
 async def test_a_blocking_chat_over_mcp_returns_with_the_pending_approval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName
 ) -> None:
     async with (
-        asyncio.timeout(2 * PATIENCE_SECONDS),
-        desk(tmp_path, "offline", monkeypatch) as person,
-        connected(person.daemon, "stdio", MODERN) as parent,
+        # Twenty starts of `claude` at once take their time.
+        asyncio.timeout((2 if engine == "offline" else 12) * PATIENCE_SECONDS),
+        desk(tmp_path, engine, monkeypatch) as person,
+        parent_of(person, "stdio") as parent,
     ):
+        model = {"model": "offline"} if engine == "offline" else {}
 
         async def child(number: int) -> None:
-            prompt = asking("offline", run(f"echo x >> ran{number}"), say("Ready."))
+            prompt = asking(engine, run(f"echo x >> ran{number}"), say("Ready."))
             found = await events(
                 parent,
                 "claudecode.chat",
                 name=f"child{number}",
                 prompt=prompt,
-                model="offline",
                 working_dir=str(person.cwd),
+                **model,
             )
             last = found[-1]
             assert last["type"] == "pending"
             [approval] = last["pending_approvals"]
+            assert approval["input"]["command"] == f"echo x >> ran{number}"
             await one(parent, "loopback.respond", approval_id=approval["id"], approve=True)
-            page = await one(
-                parent, "claudecode.poll", stream_id=last["stream_id"], from_seq=0, limit=1000
-            )
-            while page["status"] != "complete":
+            page: Event = {"status": "running", "has_more": True, "read_position": 0}
+            seen: list[Event] = []
+            while page["status"] in OPEN or page["has_more"]:
                 page = await one(
                     parent,
                     "claudecode.poll",
@@ -147,6 +150,12 @@ async def test_a_blocking_chat_over_mcp_returns_with_the_pending_approval(
                     from_seq=page["read_position"],
                     wait_ms=2000,
                 )
+                seen += page["events"]
+            assert page["status"] == "complete", page
+            assert [record["seq"] for record in seen] == list(range(page["total_events"]))
+            types = [record["event"]["type"] for record in seen]
+            assert types[-1] == "complete"
+            assert types.count("awaiting_approval") == types.count("tool_result") == 1
             assert person.lines_in(f"ran{number}") == 1
 
         await asyncio.gather(*map(child, range(20)))

@@ -16,7 +16,7 @@ from tests.fakes.old_claude import old_claude
 from tests.plugins.claudecode.chat_support import ENGINES, EngineName, run, say
 from tests.plugins.claudecode.test_recovery import pids_of_stream
 from tests.plugins.loopback import kill_scenarios
-from tests.plugins.loopback.kill_scenarios import check_dense, check_end
+from tests.plugins.loopback.kill_scenarios import check_dense, check_end, rounds
 from tests.plugins.loopback.support import Desk, desk, events_in, types_in
 from tests.support import PATIENCE_SECONDS
 
@@ -32,25 +32,25 @@ def check_database(person: Desk) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("rounds", [1, pytest.param(ROUNDS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [1, pytest.param(ROUNDS, marks=pytest.mark.soak)])
 async def test_calls_that_wait_survive_kills_of_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName, rounds: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName, count: int
 ) -> None:
     async with desk(tmp_path, engine, monkeypatch) as person:
-        is_short = engine == "claude" and rounds == 1
+        is_short = engine == "claude" and count == 1
         scenarios = kill_scenarios.SHORT if is_short else kill_scenarios.ALL
-        for number in range(rounds):
+        for number in rounds(person, count):
             await kill_scenarios.run_all(person, scenarios, f"-{number}")
         check_database(person)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("rounds", [1, pytest.param(ROUNDS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [1, pytest.param(ROUNDS, marks=pytest.mark.soak)])
 async def test_a_call_that_had_started_is_not_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName, rounds: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName, count: int
 ) -> None:
     async with desk(tmp_path, engine, monkeypatch) as person:
-        for number in range(rounds):
+        for number in rounds(person, count):
             name = f"s-{number}"
             assert person.daemon.process is not None
             # The tool itself kills the hub, so the call has certainly started.
@@ -82,13 +82,13 @@ async def test_a_call_that_had_started_is_not_repeated(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("rounds", [1, pytest.param(ROUNDS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [1, pytest.param(ROUNDS, marks=pytest.mark.soak)])
 async def test_a_parked_chat_continues_with_the_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName, rounds: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName, count: int
 ) -> None:
     variables = {"HUBD_CLAUDECODE_PARK_SECS": "0.05"}
     async with desk(tmp_path, engine, monkeypatch, **variables) as person:
-        for number in range(rounds):
+        for number in rounds(person, count):
             name = f"s-{number}"
             stream = await person.begin_touch(name, name=name)
             approval = await person.pending(stream)

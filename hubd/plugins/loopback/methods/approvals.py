@@ -128,7 +128,7 @@ class Approvals(LoopbackBase):
                 return
             before = page[-1].key
 
-    @method(mcp={"text_only": True})
+    @method(open_to_sessions=True, mcp={"text_only": True})
     async def permit(
         self,
         tool_name: Annotated[str, Field(min_length=1, max_length=200)],
