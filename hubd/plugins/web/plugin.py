@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel, Field
+from pydantic_core import from_json
 
 from hubd.activation import Activation, InvalidParams, NotFound, Progress, method, resolver
 from hubd.activation.pages import RowLimit, limited
 from hubd.activation.params import IdPrefix
-from hubd.plugins.web import events, reading, store
+from hubd.plugins.web import events, store
 from hubd.plugins.web.handles import NAMESPACE, VERSION, FetchRef
 from hubd.plugins.web.lookup import Lookup, system_lookup
-from hubd.plugins.web.media_type import SNIFFED_BYTES, media_type
 from hubd.plugins.web.store import Fetch
 from hubd.plugins.web.tables import MIGRATIONS
 from hubd.storage import ids
 from hubd.storage.blobs.rows import Blob
 
-if TYPE_CHECKING:  # The HTTP client is slow to import.
+if TYPE_CHECKING:  # Slow to import, as all modules that `fetch` imports.
     import httpcore2
 
     from hubd.plugins.web.fetching import Fetcher
@@ -106,8 +106,10 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
         """
         settings = self.settings(Settings)
         fetcher = await self._ready(settings)
-        # Imported already.
+        # The thread has imported them.
+        from hubd.plugins.web import reading
         from hubd.plugins.web.fetching import Limits
+        from hubd.plugins.web.media_type import SNIFFED_BYTES, media_type
 
         limits = Limits(max_bytes or settings.max_mib * MIB, timeout_secs or settings.timeout_secs)
         progress = Progress(self.host, "received bytes")
@@ -208,6 +210,7 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
     def _create_fetcher(self, settings: Settings) -> "Fetcher":
         import httpcore2
 
+        from hubd.plugins.web import reading  # noqa: F401 -- imported for `fetch`
         from hubd.plugins.web.fetching import Fetcher
         from hubd.plugins.web.network import ssl_context
 
@@ -229,13 +232,8 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
         if fetch.readable is None:
             data, next_offset = await self._bytes(fetch, 0)
             return events.Binary(**_common(fetch), base64=data, next_offset=next_offset)
-        readable = reading.unpack(await self.db.blobs.read(fetch.readable))
-        return events.Document(
-            **_common(fetch),
-            text=readable.text,
-            text_cut=readable.cut,
-            links=[events.Link(url=link.url, text=link.text) for link in readable.links],
-        )
+        text = from_json(await self.db.blobs.read(fetch.readable))
+        return events.Document(**_common(fetch), **text)
 
     async def _bytes(self, fetch: Fetch, offset: int) -> tuple[str, int | None]:
         """Return bytes of the content in base64, and the offset of the next ones."""

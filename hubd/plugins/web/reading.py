@@ -2,11 +2,11 @@
 
 from typing import Final, NamedTuple
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from hubd.plugins.web import charset
 from hubd.plugins.web.media_type import MediaType
-from hubd.plugins.web.readable import Link, Readable, plain_text, readable_page
+from hubd.plugins.web.readable import plain_text, readable_page
 
 # The first bytes of a content that are read for its text.
 READ_BYTES: Final = 4 * 1024 * 1024
@@ -17,7 +17,7 @@ class Reading(NamedTuple):
 
     charset: str
     title: str | None
-    # The readable part, as `unpack` reads it.
+    # The fields `text`, `text_cut` and `links` of a `Document`, as JSON.
     packed: bytes
 
 
@@ -33,10 +33,6 @@ def read(beginning: bytes, kind: MediaType, url: str, *, cut: bool) -> Reading:
     codec = charset.detect(beginning, kind.charset)
     text = "".join(charset.decode(beginning, codec))
     readable = readable_page(text, url, cut=cut) if kind.is_html else plain_text(text, cut=cut)
-    return Reading(codec, readable.title, to_json(readable))
-
-
-def unpack(packed: bytes) -> Readable:
-    """Return the readable part of a content."""
-    title, text, links, cut = from_json(packed)
-    return Readable(title, text, tuple(Link(*link) for link in links), cut)
+    links = [link._asdict() for link in readable.links]
+    fields = {"text": readable.text, "text_cut": readable.cut, "links": links}
+    return Reading(codec, readable.title, to_json(fields))
