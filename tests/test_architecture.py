@@ -164,6 +164,11 @@ def loaded_by(code: str) -> set[str]:
             },
         ),
         ("import hubd.daemon.run", {"websockets", "aiosqlite", "mcp", "typer", "rich"}),
+        (
+            "from hubd.plexus.discovery import BUILT_IN, Source\n"
+            "for target in BUILT_IN: Source(target, '').load()",
+            {"httpx2", "httpcore2", "anyio", "anthropic", "openai", "mcp", "html"},
+        ),
     ],
 )
 def test_commands_do_not_import_slow_modules(code: str, banned: set[str]) -> None:

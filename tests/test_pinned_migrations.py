@@ -10,6 +10,7 @@ from hubd.plugins.cone.tables import MIGRATIONS as CONE
 from hubd.plugins.file.tables import MIGRATIONS as FILE
 from hubd.plugins.loopback.tables import MIGRATIONS as LOOPBACK
 from hubd.plugins.mustache.store import MIGRATIONS as MUSTACHE
+from hubd.plugins.web.tables import MIGRATIONS as WEB
 from hubd.storage.tables import HUB_MIGRATIONS
 
 # The first 16 digits of the SHA-256 of each migration. A new migration adds a line.
@@ -29,6 +30,7 @@ PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
     "file": (FILE, ["6a826a4084e5b596"]),
     "loopback": (LOOPBACK, ["30558841683560e2"]),
     "mustache": (MUSTACHE, ["ebd8659e2209057c"]),
+    "web": (WEB, ["43785e34ac9f06f4"]),
 }
 
 

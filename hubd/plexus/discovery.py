@@ -17,6 +17,7 @@ BUILT_IN: Final[tuple[str, ...]] = (
     "hubd.plugins.health:HealthPlugin",
     "hubd.plugins.solar:Solar",
     "hubd.plugins.file.plugin:File",
+    "hubd.plugins.web.plugin:Web",
     "hubd.plugins.mustache.plugin:Mustache",
     "hubd.plugins.arbor.plugin:Arbor",
     "hubd.plugins.cone.plugin:Cone",

@@ -20,6 +20,8 @@ from hubd.plugins.loopback import rule_store
 from hubd.plugins.loopback.rules.rule import NewRule, Rule
 from hubd.plugins.loopback.tables import MIGRATIONS as LOOPBACK_MIGRATIONS
 from hubd.plugins.mustache import store as mustache
+from hubd.plugins.web import store as web
+from hubd.plugins.web.tables import MIGRATIONS as WEB_MIGRATIONS
 from hubd.storage import ids
 from hubd.storage.arbor import tree
 from hubd.storage.arbor.tree import Place
@@ -48,6 +50,31 @@ def register(tx: Tx, name: str) -> object:
     return mustache.register(tx, name, text, "", Template.parse(text), replace=True, now=NOW)
 
 
+def add_fetch(tx: Tx, fetch_id: bytes) -> None:
+    digest, readable = b"d" * 32, b"r" * 32
+    url, mime_type = "https://example.org/", "text/html"
+    fetch = web.Fetch(
+        *(
+            0,
+            fetch_id,
+            url,
+            url,
+            0,
+            200,
+            mime_type,
+            "utf-8",
+            None,
+            4,
+            False,
+            digest,
+            readable,
+            NOW,
+            5,
+        )
+    )
+    web.add(tx, fetch, Blob(digest, 4, b"page"), Blob(readable, 4, b"text"))
+
+
 def add_message(tx: Tx, world: World) -> bytes:
     return cone.add_message(tx, world.cone.tree, role="user", name="ann", content="hi", now=NOW)
 
@@ -62,6 +89,8 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     ),
     "plugins.file.store.delete": lambda tx, _: file.delete(tx, SNAPSHOT.key),
     "plugins.mustache.store.delete": lambda tx, _: mustache.delete(tx, "greeting"),
+    "plugins.web.store.add": lambda tx, _: add_fetch(tx, b"n" * 16),
+    "plugins.web.store.delete": lambda tx, _: web.delete(tx, (b"w" * 16).hex()),
     "plugins.loopback.rule_store.add": lambda tx, _: [
         rule_store.add(tx, NewRule("deny", "Bash", "rm *"), NOW),
         rule_store.add(tx, NewRule("deny", "Bash", "rm *"), NOW + 100),
@@ -105,7 +134,7 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
 @pytest.fixture(scope="module")
 def base() -> sqlite3.Connection:
     tables = (*CONE_MIGRATIONS, *FILE_MIGRATIONS, *LOOPBACK_MIGRATIONS, *mustache.MIGRATIONS)
-    return database(*tables)
+    return database(*tables, *WEB_MIGRATIONS)
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +142,7 @@ def world(base: sqlite3.Connection) -> World:
     tx = Tx(base)
     register(tx, "greeting")
     file.add(tx, SNAPSHOT, CONTENT)
+    add_fetch(tx, b"w" * 16)
     row = cone.HEADS.create(tx, "assistant", COLUMNS, NOW)
     root = tree.place(tx, tree.find(tx, ids.text(row.tree_id)), None)
     node = tree.append(tx, root, tree.text("a message"), NOW)
@@ -121,7 +151,7 @@ def world(base: sqlite3.Connection) -> World:
 
 
 def test_every_function_of_these_stores_is_listed() -> None:
-    modules = [hubd.conversations, cone, file, rule_store, mustache]
+    modules = [hubd.conversations, cone, file, rule_store, mustache, web]
     assert transaction_functions(modules) == {f"hubd.{name}" for name in CASES}
 
 
