@@ -75,7 +75,7 @@ def root_help(cache: Cache) -> str:
     lines = [USAGE, "", "Namespaces:"]
     rows = [(cache.root, cache.describe(cache.root))]
     rows += _tree_rows(cache, "", 0)
-    rows.append(("self", "synapse itself: status, doctor, schema, cache, completion, version"))
+    rows.append(("self", "synapse itself: status, doctor, alias, use, completion and more"))
     width = max(len(name) for name, _ in rows)
     lines += [f"  {name:<{width}}  {description}" for name, description in rows]
     lines += ["", "synapse NAMESPACE --help shows its methods.", "", OWN_OPTIONS, "", EXIT_STATUS]
