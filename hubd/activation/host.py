@@ -202,6 +202,12 @@ class Host(Protocol):
     def unowned(self, handle: WireHandle) -> HubError | None:
         """Return the error of resolving a handle that no plugin owns; None if one does."""
 
+    def may_resolve(self, handle: WireHandle) -> bool:
+        """Return whether the client was granted `resolve_handle`, of the hub or of the plugin.
+
+        For a method that shows the data of a handle to its caller, or to a model.
+        """
+
     def prompts_changed(self) -> None:
         """Notify MCP clients that the list of prompts changed."""
 

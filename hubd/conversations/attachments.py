@@ -9,7 +9,15 @@ from typing import Annotated, Final, NamedTuple, TypedDict
 
 from pydantic import BaseModel, Field
 
-from hubd.activation import AnyHandle, Host, HubError, InvalidParams, Resolved, WireHandle
+from hubd.activation import (
+    AnyHandle,
+    Host,
+    HubError,
+    InvalidParams,
+    PermissionDenied,
+    Resolved,
+    WireHandle,
+)
 from hubd.conversations import context
 from hubd.conversations.context import Role
 from hubd.errors import by_code
@@ -131,8 +139,15 @@ async def _resolve(host: Host, handle: WireHandle) -> Resolved:
     """Return the data of an attachment.
 
     Raises:
+        PermissionDenied: The calling agent may not resolve it.
         HubError: The error of resolving it, with a message that names the handle.
     """
+    if not host.may_resolve(handle):
+        # The model's answer would show it data that it was not granted.
+        raise PermissionDenied(
+            f"cannot attach {handle}: this session may not resolve it",
+            suggestion="Grant the session resolve_handle",
+        )
     try:
         return await host.resolve(handle)
     except HubError as error:

@@ -14,6 +14,7 @@ from hubd.plugins.cone.plugin import Cone
 from hubd.plugins.echo import EchoPlugin
 from tests.fakes.completions_api import FakeCompletionsApi
 from tests.fakes.messages_api import FakeMessagesApi
+from tests.plexus.test_grants import called
 from tests.plugins.cone.support import (
     PROVIDER_VARIABLES,
     conversation,
@@ -156,3 +157,13 @@ async def test_an_answer_of_another_cone_keeps_its_role_as_an_attachment(hub: Hu
     await everything(hub, "cone.chat", identifier="d", prompt="two", attach=attach)
     roles = [role for role, _ in await conversation(hub, "d")]
     assert roles == ["user", "assistant", "user", "assistant"]
+
+
+@pytest.mark.parametrize("grant", [None, "plexus.resolve_handle", "sources.resolve_handle"])
+async def test_an_agent_attaches_only_what_it_may_resolve(hub: Hub, grant: str | None) -> None:
+    grants = ("cone", *([grant] if grant else ()))
+    items = await called(
+        hub, "cone.chat", *grants, identifier="c", prompt="x", attach=[handle("output", "make")]
+    )
+    errors = [item["code"] for item in items if item["type"] == "error"]
+    assert errors == ([] if grant else ["permission_denied"])
