@@ -23,6 +23,7 @@ PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
             "84c9194466911d30",
             "2eae84a735e14ec0",
             "798567a7105367c0",
+            "ace01132c8c15cf9",
         ],
     ),
     "claudecode": (CLAUDECODE, ["481d99fdb7997e55", "bdb50190797178c4", "d63a46f69eb55d14"]),
