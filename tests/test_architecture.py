@@ -1,6 +1,7 @@
 """The imports follow the table of layers, and commands import little."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -99,9 +100,14 @@ def test_the_wire_is_standard_library_only() -> None:
             assert roots <= sys.stdlib_module_names | {"hubd"}, module
 
 
+# Plugins whose names are words of their own: a shell, a kind of path, a network.
+ORDINARY_WORDS = {"bash", "file", "web"}
+ORDINARY_METHOD = re.compile(rf"({'|'.join(ORDINARY_WORDS)})(@.*|\.(execute|snapshot|fetch))")
+
+
 def test_nothing_outside_a_plugins_file_names_the_plugin() -> None:
-    plugins = [path.stem for path in (ROOT / "hubd" / "plugins").iterdir()]
-    assert {"echo", "arbor", "claudecode"} <= set(plugins)
+    plugins = {path.stem for path in (ROOT / "hubd" / "plugins").iterdir()} - ORDINARY_WORDS
+    assert plugins >= {"echo", "arbor", "claudecode"}
     for module, tree in modules():
         if module == "hubd.plexus.discovery" or layer_of(module) == "hubd.plugins":
             continue
@@ -110,6 +116,7 @@ def test_nothing_outside_a_plugins_file_names_the_plugin() -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 assert node.value not in plugins, f"{module} names the plugin {node.value}"
+                assert not ORDINARY_METHOD.match(node.value), f"{module} names {node.value}"
 
 
 def loaded_by(code: str) -> set[str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from hubd.plugins.bash.tables import MIGRATIONS as BASH
 from hubd.plugins.claudecode.tables import MIGRATIONS as CLAUDECODE
 from hubd.plugins.cone.tables import MIGRATIONS as CONE
 from hubd.plugins.loopback.tables import MIGRATIONS as LOOPBACK
@@ -23,6 +24,7 @@ PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
             "798567a7105367c0",
         ],
     ),
+    "bash": (BASH, ["50c770fc4ebb4f3f"]),
     "claudecode": (CLAUDECODE, ["481d99fdb7997e55", "bdb50190797178c4", "d63a46f69eb55d14"]),
     "cone": (CONE, ["455f0f7737d8c7c8"]),
     "loopback": (LOOPBACK, ["30558841683560e2"]),

@@ -16,6 +16,7 @@ BUILT_IN: Final[tuple[str, ...]] = (
     "hubd.plugins.echo:EchoPlugin",
     "hubd.plugins.health:HealthPlugin",
     "hubd.plugins.solar:Solar",
+    "hubd.plugins.bash.plugin:Bash",
     "hubd.plugins.mustache.plugin:Mustache",
     "hubd.plugins.arbor.plugin:Arbor",
     "hubd.plugins.cone.plugin:Cone",

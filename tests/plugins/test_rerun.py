@@ -9,6 +9,8 @@ import pytest
 import hubd.conversations
 from hubd.conversations.heads import NewHead
 from hubd.mustache.template import Template
+from hubd.plugins.bash import store as bash
+from hubd.plugins.bash.tables import MIGRATIONS as BASH_MIGRATIONS
 from hubd.plugins.cone import store as cone
 from hubd.plugins.cone.tables import MIGRATIONS as CONE_MIGRATIONS
 from hubd.plugins.loopback import rule_store
@@ -18,6 +20,7 @@ from hubd.plugins.mustache import store as mustache
 from hubd.storage import ids
 from hubd.storage.arbor import tree
 from hubd.storage.arbor.tree import Place
+from hubd.storage.blobs.rows import Blob
 from hubd.storage.database import Tx
 from tests.storage.rerun import NOW, assert_keeps_no_state, database, transaction_functions
 
@@ -41,12 +44,38 @@ def add_message(tx: Tx, world: World) -> bytes:
     return cone.add_message(tx, world.cone.tree, role="user", name="ann", content="hi", now=NOW)
 
 
+OUTPUT = bash.Recorded(Blob(b"d" * 32, 2, b"hi"), 0)
+
+
+def begin(tx: Tx, execution_id: bytes) -> None:
+    bash.begin(tx, execution_id, command="ls", cwd="/", shell="sh", now=NOW)
+
+
+def finish(tx: Tx, execution_id: bytes) -> None:
+    bash.finish(
+        tx,
+        execution_id,
+        status="complete",
+        exit_code=0,
+        duration_ms=1,
+        stdout=OUTPUT,
+        stderr=bash.Recorded(None, 3),
+        now=NOW,
+    )
+
+
 CASES: dict[str, Callable[[Tx, World], object]] = {
     "plugins.mustache.store.register": lambda tx, _: [
         register(tx, "new"),
         register(tx, "greeting"),
     ],
     "plugins.mustache.store.delete": lambda tx, _: mustache.delete(tx, "greeting"),
+    "plugins.bash.store.begin": lambda tx, _: begin(tx, b"n" * 16),
+    "plugins.bash.store.forget": lambda tx, _: bash.forget(tx, b"r" * 16),
+    "plugins.bash.store.finish": lambda tx, _: finish(tx, b"r" * 16),
+    "plugins.bash.store.interrupt": lambda tx, _: bash.interrupt(tx, NOW),
+    "plugins.bash.store.delete": lambda tx, _: [bash.delete(tx, key) for key in (1, 2, 3)],
+    "plugins.bash.store.remove_old": lambda tx, _: bash.remove_old(tx, NOW + 1),
     "plugins.loopback.rule_store.add": lambda tx, _: [
         rule_store.add(tx, NewRule("deny", "Bash", "rm *"), NOW),
         rule_store.add(tx, NewRule("deny", "Bash", "rm *"), NOW + 100),
@@ -86,13 +115,16 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
 
 @pytest.fixture(scope="module")
 def base() -> sqlite3.Connection:
-    return database(*CONE_MIGRATIONS, *LOOPBACK_MIGRATIONS, *mustache.MIGRATIONS)
+    return database(*BASH_MIGRATIONS, *CONE_MIGRATIONS, *LOOPBACK_MIGRATIONS, *mustache.MIGRATIONS)
 
 
 @pytest.fixture(scope="module")
 def world(base: sqlite3.Connection) -> World:
     tx = Tx(base)
     register(tx, "greeting")
+    begin(tx, b"c" * 16)
+    finish(tx, b"c" * 16)
+    begin(tx, b"r" * 16)
     row = cone.HEADS.create(tx, "assistant", COLUMNS, NOW)
     root = tree.place(tx, tree.find(tx, ids.text(row.tree_id)), None)
     node = tree.append(tx, root, tree.text("a message"), NOW)
@@ -101,7 +133,7 @@ def world(base: sqlite3.Connection) -> World:
 
 
 def test_every_function_of_these_stores_is_listed() -> None:
-    modules = [hubd.conversations, cone, rule_store, mustache]
+    modules = [hubd.conversations, bash, cone, rule_store, mustache]
     assert transaction_functions(modules) == {f"hubd.{name}" for name in CASES}
 
 
