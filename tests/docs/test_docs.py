@@ -11,6 +11,7 @@ import pytest
 
 from hubd.config import SETTINGS
 from hubd.plugins.arbor.lifecycle import Settings as ArborSettings
+from hubd.plugins.bash.settings import Settings as BashSettings
 from hubd.plugins.claudecode.program.engine import Settings as ClaudeSettings
 from hubd.plugins.cone.providers.provider import Settings as ConeSettings
 from hubd.plugins.loopback.settings import Settings as LoopbackSettings
@@ -23,7 +24,13 @@ ROOT = Path(__file__).parent.parent.parent
 SYNAPSE = (sys.executable, "-m", "synapse")
 README = (ROOT / "README.md").read_text()
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
-PAGES = ["README.md", "docs/approvals.md", "docs/cli.md", "docs/conversations.md"]
+PAGES = [
+    "README.md",
+    "docs/approvals.md",
+    "docs/cli.md",
+    "docs/conversations.md",
+    "docs/sources.md",
+]
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -85,6 +92,7 @@ def test_the_table_of_settings_is_the_one_in_the_code() -> None:
 def test_the_table_of_plugin_settings_is_the_one_in_the_code() -> None:
     sections = (
         ("arbor", ArborSettings),
+        ("bash", BashSettings),
         ("claudecode", ClaudeSettings),
         ("cone", ConeSettings),
         ("loopback", LoopbackSettings),
