@@ -117,10 +117,11 @@ class Execution:
                 try:
                     yield child
                 finally:
-                    # So that the record has the exit status of a command that is cancelled.
-                    await child.end(eof=False)
-                    if self._exit_code is None and child.status is not None:
-                        self._exit_code = _exit_code(child.status)
+                    if self._exit_code is None:
+                        # The record of a cancelled command has its exit status too.
+                        await child.end(eof=False)
+                        if child.status is not None:
+                            self._exit_code = _exit_code(child.status)
         except Unavailable:
             if not started:
                 await self._db.transaction(lambda tx: store.forget(tx, self._id))
