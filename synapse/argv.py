@@ -29,6 +29,7 @@ OPTIONS = {
     "--items": False,
     "--fields": True,
     "--raw": False,
+    "--exit-code": False,
     "--timeout": True,
     "--params": True,
     "--answer": True,

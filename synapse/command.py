@@ -134,7 +134,12 @@ class _Command:
             base=invocation.value("--params"),
         )
         path = f"{invocation.namespace}.{invocation.method}"
+        words = " ".join((*invocation.path, invocation.method))
         renderer = choose_renderer(invocation, schema)
+        if invocation.flag("--exit-code"):
+            from synapse.call.exit_status import check_runs_command
+
+            check_runs_command(schema, words)
         if wants_resolved_handles(invocation, schema):
             params.setdefault("resolve", True)
         if invocation.flag("--dry-run"):
@@ -142,7 +147,6 @@ class _Command:
         from synapse.call.call import Retry, call
         from synapse.call.questions import confirm_destruction
 
-        words = " ".join((*invocation.path, invocation.method))
         confirm_destruction(invocation, schema, params, words)
         try:
             connection = self._connect()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from hubd.plugins.bash.tables import MIGRATIONS as BASH
 from hubd.plugins.claudecode.tables import MIGRATIONS as CLAUDECODE
 from hubd.plugins.cone.tables import MIGRATIONS as CONE
 from hubd.plugins.file.tables import MIGRATIONS as FILE
@@ -26,6 +27,7 @@ PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
             "ace01132c8c15cf9",
         ],
     ),
+    "bash": (BASH, ["50c770fc4ebb4f3f"]),
     "claudecode": (CLAUDECODE, ["481d99fdb7997e55", "bdb50190797178c4", "d63a46f69eb55d14"]),
     "cone": (CONE, ["455f0f7737d8c7c8"]),
     "file": (FILE, ["6a826a4084e5b596"]),

@@ -16,6 +16,7 @@ BUILT_IN: Final[tuple[str, ...]] = (
     "hubd.plugins.echo:EchoPlugin",
     "hubd.plugins.health:HealthPlugin",
     "hubd.plugins.solar:Solar",
+    "hubd.plugins.bash.plugin:Bash",
     "hubd.plugins.file.plugin:File",
     "hubd.plugins.web.plugin:Web",
     "hubd.plugins.mustache.plugin:Mustache",

@@ -34,6 +34,10 @@ def choose_renderer(invocation: Invocation, schema: MethodSchema) -> Renderer:
         return plain.Lines(fields)
     if output == "json":
         return plain.Document(streaming=schema["streaming"], fields=fields)
+    if output in ("raw", "table") and hints.get("render") == "process" and fields is None:
+        from synapse.render.process import Process
+
+        return Process()
     if output == "raw":
         from synapse.render import raw
 

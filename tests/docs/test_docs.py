@@ -11,6 +11,7 @@ import pytest
 
 from hubd.config import SETTINGS
 from hubd.plugins.arbor.lifecycle import Settings as ArborSettings
+from hubd.plugins.bash.settings import Settings as BashSettings
 from hubd.plugins.claudecode.program.engine import Settings as ClaudeSettings
 from hubd.plugins.cone.providers.provider import Settings as ConeSettings
 from hubd.plugins.file.plugin import Settings as FileSettings
@@ -93,6 +94,7 @@ def test_the_table_of_settings_is_the_one_in_the_code() -> None:
 def test_the_table_of_plugin_settings_is_the_one_in_the_code() -> None:
     sections = (
         ("arbor", ArborSettings),
+        ("bash", BashSettings),
         ("claudecode", ClaudeSettings),
         ("cone", ConeSettings),
         ("file", FileSettings),

@@ -10,6 +10,7 @@ from hubd.activation import Context
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
 from hubd.plugins.arbor.plugin import Arbor
+from hubd.plugins.bash.plugin import Bash
 from hubd.plugins.claudecode.plugin import ClaudeCode
 from hubd.plugins.cone.plugin import Cone
 from hubd.plugins.web.plugin import Web
@@ -22,6 +23,7 @@ EXTREME: dict[str, list[Any]] = {
 }
 # What other parameters of the same call are, if they are required.
 ORDINARY: dict[str, Any] = {
+    "command": "true",
     "content": "x",
     "consumer": "c",
     "handle": "echo@1.0.0::echo:x",
@@ -75,7 +77,7 @@ async def test_no_parameter_causes_a_traceback(
         return caller.items
 
     async with (
-        hub_with(tmp_path, Arbor(), Cone(), Web(), claudecode) as hub,
+        hub_with(tmp_path, Arbor(), Bash(), Cone(), Web(), claudecode) as hub,
     ):
         await items("claudecode.chat", {"name": "s", "prompt": "say: hi"})
         await items("cone.create", {"name": "c"})
@@ -84,7 +86,7 @@ async def test_no_parameter_causes_a_traceback(
         [node, _] = await items("arbor.node_create_text", {"tree_id": tree_id, "content": "x"})
         known = {**ORDINARY, "tree_id": tree_id, "node_id": node["content"]["node_id"]}
         wrong = []
-        for namespace in ("claudecode", "cone", "arbor", "web"):
+        for namespace in ("bash", "claudecode", "cone", "arbor", "web"):
             for method, params in extreme_calls(hub, namespace, known):
                 last = (await items(method, params))[-2:][0]
                 if last["type"] == "error" and last["code"] in ("internal", "execution_error"):

@@ -11,6 +11,8 @@ import hubd.conversations
 from hubd.conversations import attachments
 from hubd.conversations.heads import NewHead
 from hubd.mustache.template import Template
+from hubd.plugins.bash import store as bash
+from hubd.plugins.bash.tables import MIGRATIONS as BASH_MIGRATIONS
 from hubd.plugins.cone import store as cone
 from hubd.plugins.cone.tables import MIGRATIONS as CONE_MIGRATIONS
 from hubd.plugins.file import store as file
@@ -79,6 +81,26 @@ def add_message(tx: Tx, world: World) -> bytes:
     return cone.add_message(tx, world.cone.tree, role="user", name="ann", content="hi", now=NOW)
 
 
+OUTPUT = bash.Recorded(Blob(b"d" * 32, 2, b"hi"), 0)
+
+
+def begin(tx: Tx, execution_id: bytes) -> None:
+    bash.begin(tx, execution_id, command="ls", cwd="/", shell="sh", now=NOW)
+
+
+def finish(tx: Tx, execution_id: bytes) -> None:
+    bash.finish(
+        tx,
+        execution_id,
+        status="complete",
+        exit_code=0,
+        duration_ms=1,
+        stdout=OUTPUT,
+        stderr=bash.Recorded(None, 3),
+        now=NOW,
+    )
+
+
 CASES: dict[str, Callable[[Tx, World], object]] = {
     "plugins.mustache.store.register": lambda tx, _: [
         register(tx, "new"),
@@ -91,6 +113,12 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     "plugins.mustache.store.delete": lambda tx, _: mustache.delete(tx, "greeting"),
     "plugins.web.store.add": lambda tx, _: add_fetch(tx, b"n" * 16),
     "plugins.web.store.delete": lambda tx, _: web.delete(tx, (b"w" * 16).hex()),
+    "plugins.bash.store.begin": lambda tx, _: begin(tx, b"n" * 16),
+    "plugins.bash.store.forget": lambda tx, _: bash.forget(tx, b"r" * 16),
+    "plugins.bash.store.finish": lambda tx, _: finish(tx, b"r" * 16),
+    "plugins.bash.store.interrupt": lambda tx, _: bash.interrupt(tx, NOW),
+    "plugins.bash.store.delete": lambda tx, _: [bash.delete(tx, key) for key in (1, 2, 3)],
+    "plugins.bash.store.remove_old": lambda tx, _: bash.remove_old(tx, NOW + 1),
     "plugins.loopback.rule_store.add": lambda tx, _: [
         rule_store.add(tx, NewRule("deny", "Bash", "rm *"), NOW),
         rule_store.add(tx, NewRule("deny", "Bash", "rm *"), NOW + 100),
@@ -134,7 +162,7 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
 @pytest.fixture(scope="module")
 def base() -> sqlite3.Connection:
     tables = (*CONE_MIGRATIONS, *FILE_MIGRATIONS, *LOOPBACK_MIGRATIONS, *mustache.MIGRATIONS)
-    return database(*tables, *WEB_MIGRATIONS)
+    return database(*BASH_MIGRATIONS, *tables, *WEB_MIGRATIONS)
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +171,9 @@ def world(base: sqlite3.Connection) -> World:
     register(tx, "greeting")
     file.add(tx, SNAPSHOT, CONTENT)
     add_fetch(tx, b"w" * 16)
+    begin(tx, b"c" * 16)
+    finish(tx, b"c" * 16)
+    begin(tx, b"r" * 16)
     row = cone.HEADS.create(tx, "assistant", COLUMNS, NOW)
     root = tree.place(tx, tree.find(tx, ids.text(row.tree_id)), None)
     node = tree.append(tx, root, tree.text("a message"), NOW)
@@ -151,7 +182,7 @@ def world(base: sqlite3.Connection) -> World:
 
 
 def test_every_function_of_these_stores_is_listed() -> None:
-    modules = [hubd.conversations, cone, file, rule_store, mustache, web]
+    modules = [hubd.conversations, bash, cone, file, rule_store, mustache, web]
     assert transaction_functions(modules) == {f"hubd.{name}" for name in CASES}
 
 

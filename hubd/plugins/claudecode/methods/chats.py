@@ -15,6 +15,7 @@ from hubd.activation import (
     PermissionDenied,
     method,
 )
+from hubd.activation.working_directory import working_directory
 from hubd.conversations import attachments, heads
 from hubd.plugins.claudecode import events, sessions
 from hubd.plugins.claudecode.approvals import store as approvals
@@ -27,7 +28,6 @@ from hubd.plugins.claudecode.methods.parameters import ChatOptions, Name, Prompt
 from hubd.plugins.claudecode.options import given_options
 from hubd.plugins.claudecode.record.followers import with_handle
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns, SessionRow
-from hubd.plugins.claudecode.working_directory import working_directory
 from hubd.storage import ids
 from hubd.storage.streams import streams
 

@@ -7,13 +7,13 @@ from typing import Unpack
 from hubd.activation import Unavailable, method
 from hubd.activation.pages import RowLimit, limited
 from hubd.activation.params import NodeId, TreeId
+from hubd.activation.working_directory import working_directory
 from hubd.conversations import heads
 from hubd.plugins.claudecode import events
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase, session_ref
 from hubd.plugins.claudecode.methods.parameters import SESSION, AgentOptions, Name, SessionAddress
 from hubd.plugins.claudecode.options import given_options, public, stored_options
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns
-from hubd.plugins.claudecode.working_directory import working_directory
 from hubd.storage import ids
 
 
