@@ -28,7 +28,10 @@ PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
         ],
     ),
     "bash": (BASH, ["50c770fc4ebb4f3f"]),
-    "claudecode": (CLAUDECODE, ["481d99fdb7997e55", "bdb50190797178c4", "d63a46f69eb55d14"]),
+    "claudecode": (
+        CLAUDECODE,
+        ["481d99fdb7997e55", "bdb50190797178c4", "d63a46f69eb55d14", "ab32b6761c2cb896"],
+    ),
     "cone": (CONE, ["455f0f7737d8c7c8"]),
     "file": (FILE, ["6a826a4084e5b596"]),
     "loopback": (LOOPBACK, ["30558841683560e2"]),

@@ -136,10 +136,18 @@ def add_turn(tx: Tx, stream: int, blob_id: bytes, session_id: bytes, engine: str
         "INSERT INTO claudecode_turns (stream, blob, session_id, engine) VALUES (?, ?, ?, ?)",
         (stream, blob_id, session_id, engine),
     )
+    tx.raw.execute("UPDATE claudecode_sessions SET turns = turns + 1 WHERE id = ?", (session_id,))
 
 
 def end_turn(tx: Tx, stream: int, usage: dict[str, Any], cost_usd: float | None) -> None:
-    """Store the tokens and the cost of a turn."""
+    """Store the tokens and the cost of a turn, and add the cost to its session."""
+    # A turn may end twice, if its chat continued in another process.
+    tx.raw.execute(
+        "UPDATE claudecode_sessions SET cost_usd = cost_usd + ? - coalesce("
+        "(SELECT t.cost_usd FROM claudecode_turns AS t WHERE t.stream = ?), 0) "
+        "WHERE id = (SELECT t.session_id FROM claudecode_turns AS t WHERE t.stream = ?)",
+        (cost_usd or 0.0, stream, stream),
+    )
     tx.raw.execute(
         "UPDATE claudecode_turns SET usage = ?, cost_usd = ? WHERE stream = ?",
         (to_json(usage).decode(), cost_usd, stream),

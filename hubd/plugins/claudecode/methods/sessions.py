@@ -30,8 +30,7 @@ class Sessions(ClaudeBase):
             limit: The maximum number of sessions; all if absent.
         """
         async for page in limited(SESSIONS.pages(self.db), limit):
-            sessions = [await self.session_info(session) for session in page]
-            yield events.SessionList(sessions=sessions)
+            yield events.SessionList(sessions=await self.session_infos(page))
 
     @method(read_only=True, one_of=SESSION, completes=LIST_NAMES)
     async def get(
@@ -40,8 +39,9 @@ class Sessions(ClaudeBase):
     ) -> events.SessionData:
         """Show a session and its options."""
         session = await self.session_named(where)
+        [info] = await self.session_infos([session])
         return events.SessionData(
-            session=await self.session_info(session),
+            session=info,
             options=public(stored_options(session)),
             handle=session_ref(session),
         )
