@@ -2,23 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Final, Literal, NamedTuple, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from pydantic import BaseModel, Field
 
 from hubd.activation import Host
 from hubd.conversations.export import markdown
+from hubd.conversations.export.conversation import Conversation, without_secrets, written
 from hubd.conversations.export.entries import Entry, Types, entries, path_steps
+from hubd.conversations.export.html.page import page
 from hubd.conversations.export.secrets import redact, redact_json
-from hubd.storage.arbor.tree import Place, TreeRow
 from hubd.storage.database import Database
 
-Format = Literal["markdown", "jsonl"]
-
-# Characters of a message above which a thread writes it, because it would delay other calls.
-LARGE: Final = 4096
+Format = Literal["markdown", "jsonl", "html"]
 
 
 class ExportOptions(TypedDict, total=False):
@@ -28,7 +26,8 @@ class ExportOptions(TypedDict, total=False):
         Format,
         Field(
             default="markdown",
-            description="Markdown, or one JSON object for each message.",
+            description="Markdown, one JSON object for each message, or an HTML page with all "
+            "branches of the conversation.",
         ),
     ]
     redact: Annotated[
@@ -40,19 +39,6 @@ class ExportOptions(TypedDict, total=False):
     ]
 
 
-class Conversation(NamedTuple):
-    """The conversation to export."""
-
-    title: str
-    tree: TreeRow
-    # The last node of the path.
-    place: Place
-    # The names of heads in the tree, and the ids of their nodes.
-    heads: Sequence[tuple[str, bytes]]
-    # The messages of the path, for JSON lines.
-    messages: Callable[[], AsyncGenerator[BaseModel, None]]
-
-
 async def export(
     db: Database, host: Host, conversation: Conversation, options: ExportOptions
 ) -> AsyncGenerator[str, None]:
@@ -60,6 +46,8 @@ async def export(
     redacted = options.get("redact", True)
     if options.get("format") == "jsonl":
         pieces = _json_lines(conversation, redacted)
+    elif options.get("format") == "html":
+        pieces = page(db, host, conversation, redacted=redacted)
     else:
         pieces = _markdown(db, host, conversation, redacted)
     async with aclosing(pieces):
@@ -90,19 +78,8 @@ async def _markdown(
     title = markdown.heading(conversation.title)
     yield redact(title) if redacted else title
     types = Types(host)
-    async for page in path_steps(db, types, conversation.place):
-        async with aclosing(entries(db, host, types, page)) as steps:
+    async for nodes in path_steps(db, types, conversation.place):
+        async with aclosing(entries(db, host, types, nodes)) as steps:
             async for _, of_step in steps:
                 for entry in of_step:
                     yield await written(entry, write)
-
-
-async def written(entry: Entry, write: Callable[[Entry], str]) -> str:
-    """Return an entry as text. A thread writes a large one, so that other calls continue."""
-    return await asyncio.to_thread(write, entry) if entry.size > LARGE else write(entry)
-
-
-def without_secrets(entry: Entry) -> Entry:
-    """Return an entry with its secrets replaced."""
-    name = redact(entry.name) if entry.name else None
-    return entry._replace(blocks=redact_json(entry.blocks), name=name)

@@ -8,7 +8,8 @@ from hubd.activation import method
 from hubd.activation.pages import ROWS_PER_ITEM
 from hubd.activation.params import NodeId
 from hubd.conversations import context
-from hubd.conversations.export.document import Conversation, ExportOptions, export
+from hubd.conversations.export.conversation import Conversation
+from hubd.conversations.export.document import ExportOptions, export
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.base import ALIASES, LIST_CONES, ConeBase, ConversationPath
 from hubd.plugins.cone.handles import MessageRef

@@ -6,7 +6,8 @@ from typing import Unpack
 
 from hubd.activation import method
 from hubd.activation.params import WholeId
-from hubd.conversations.export.document import Conversation, ExportOptions, export
+from hubd.conversations.export.conversation import Conversation
+from hubd.conversations.export.document import ExportOptions, export
 from hubd.plugins.claudecode import events, sessions, store
 from hubd.plugins.claudecode.handles import MessageRef
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
