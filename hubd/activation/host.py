@@ -204,6 +204,9 @@ class Host(Protocol):
     def named(self, handle: WireHandle) -> WireHandle:
         """Return the handle with its plugin's name instead of its id, if the plugin is there."""
 
+    def handle_kinds(self) -> dict[str, str]:
+        """Return the kind of data of every handle type, by `plugin::method`."""
+
     async def add_child(self, parent: "Activation", child: "Activation") -> None:
         """Implement `Activation.add_child`."""
 

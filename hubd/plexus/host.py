@@ -151,6 +151,14 @@ class PlexusHost:
             return handle
         return replace(handle, plugin=owner.path)
 
+    def handle_kinds(self) -> dict[str, str]:
+        """As `Host.handle_kinds`."""
+        return {
+            f"{node.path}::{name}": entry.handle.kind
+            for node in self._hub.root.walk()
+            for name, entry in node.activation.resolvers.items()
+        }
+
     @must_await
     async def add_child(self, parent: Activation, child: Activation) -> None:
         """As `Host.add_child`."""

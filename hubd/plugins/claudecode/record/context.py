@@ -4,7 +4,7 @@ A turn on the path yields its messages with all blocks, exactly as the program h
 nodes, handles of other plugins and single blocks are read as in conversations/context.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -55,16 +55,18 @@ class Context:
 
     async def messages(self, place: Place) -> list[NativeMessage]:
         """Return the messages of a context in order."""
-        native_messages: list[NativeMessage] = []
+        return [message async for message in self.stream(place)]
+
+    async def stream(self, place: Place) -> AsyncGenerator[NativeMessage, None]:
+        """Yield the messages of a context in order. Use it inside `aclosing`."""
         own = _OwnNodes(self)
         reader = messages_with(self._db, self._host, place, self._limit, own)
         async with aclosing(reader) as messages:
             async for message in messages:
                 if isinstance(message, NativeMessage):
-                    native_messages.append(message)
+                    yield message
                 elif message.content.strip():
-                    native_messages.append(_native_text(message))
-        return native_messages
+                    yield _native_text(message)
 
     async def session_messages(
         self, session: SessionRow, node_id: str | None = None
