@@ -30,7 +30,13 @@ PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
     "bash": (BASH, ["50c770fc4ebb4f3f"]),
     "claudecode": (
         CLAUDECODE,
-        ["481d99fdb7997e55", "bdb50190797178c4", "d63a46f69eb55d14", "ab32b6761c2cb896"],
+        [
+            "481d99fdb7997e55",
+            "bdb50190797178c4",
+            "d63a46f69eb55d14",
+            "ab32b6761c2cb896",
+            "2264f48e513b5b88",
+        ],
     ),
     "cone": (CONE, ["455f0f7737d8c7c8"]),
     "file": (FILE, ["6a826a4084e5b596"]),

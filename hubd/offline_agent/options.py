@@ -16,6 +16,8 @@ ONE_VALUE: Final = {
     "--resume-session-at": "resume_session_at",
     "--session-id": "session_id",
     "--max-turns": "max_turns",
+    # Its answers cost nothing, so it never reaches the budget.
+    "--max-budget-usd": "max_budget_usd",
     "--settings": "settings",
     # Only the offline agent has this flag: claude uses CLAUDE_CONFIG_DIR.
     "--session-directory": "session_directory",
@@ -71,6 +73,7 @@ class Options(NamedTuple):
     resume_session_at: str = ""
     session_id: str = ""
     max_turns: str = ""
+    max_budget_usd: str = ""
     settings: str = ""
     session_directory: str = ""
     allowed_tools: tuple[str, ...] = ()

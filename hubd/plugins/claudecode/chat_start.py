@@ -19,6 +19,8 @@ from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.resumption import UNKNOWN_OUTCOME
 from hubd.plugins.claudecode.chat import Chat, Launch
 from hubd.plugins.claudecode.chat_request import ChatRequest
+from hubd.plugins.claudecode.costs.budget import remaining
+from hubd.plugins.claudecode.costs.usage import spent
 from hubd.plugins.claudecode.native import session_file
 from hubd.plugins.claudecode.program.argv import ChatOptions
 from hubd.plugins.claudecode.program.engine import OFFLINE_MODEL, Engine, Settings, choose
@@ -111,7 +113,12 @@ class ChatStart:
         """
         env_source, env = self.environment(stream, env)
         session_values = request.options or session_options.stored_options(session)
-        options = session_options.chat_options(session_values)
+        budget = remaining(session.name, session_values, await spent(self._db, session.id))
+        options = replace(
+            session_options.chat_options(session_values),
+            max_turns=budget.turns,
+            max_budget_usd=budget.cost_usd,
+        )
         # The announced program, even if the choice would be another one now.
         model = OFFLINE_MODEL if request.engine == "offline" else options.model
         engine = self.engine(model, request.engine or session.engine, env)

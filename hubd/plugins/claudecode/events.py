@@ -350,27 +350,6 @@ class Exported(Event, summary="{messages} messages to {path}"):
     messages: int
 
 
-class UsageRow(BaseModel, defer_build=True):
-    """The tokens and costs of one session."""
-
-    session_id: str
-    engine: str
-    turns: int
-    cost_usd: float | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cache_read_input_tokens: int | None
-    cache_creation_input_tokens: int | None
-
-
-class Usage(Event):
-    """The tokens and costs of sessions."""
-
-    sessions: list[UsageRow]
-    cost_usd: float
-    turns: int
-
-
 class ResolvedTurn(Event):
     """A turn: its prompt and its status."""
 

@@ -27,6 +27,8 @@ STORED: Final = (
     "escalate_secs",
     "deadline_secs",
     "grants",
+    "max_cost",
+    "max_turns",
 )
 
 # The text that replaces a secret.

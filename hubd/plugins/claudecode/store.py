@@ -139,40 +139,12 @@ def add_turn(tx: Tx, stream: int, blob_id: bytes, session_id: bytes, engine: str
     tx.raw.execute("UPDATE claudecode_sessions SET turns = turns + 1 WHERE id = ?", (session_id,))
 
 
-def end_turn(tx: Tx, stream: int, usage: dict[str, Any], cost_usd: float | None) -> None:
-    """Store the tokens and the cost of a turn, and add the cost to its session."""
-    # A turn may end twice, if its chat continued in another process.
-    tx.raw.execute(
-        "UPDATE claudecode_sessions SET cost_usd = cost_usd + ? - coalesce("
-        "(SELECT t.cost_usd FROM claudecode_turns AS t WHERE t.stream = ?), 0) "
-        "WHERE id = (SELECT t.session_id FROM claudecode_turns AS t WHERE t.stream = ?)",
-        (cost_usd or 0.0, stream, stream),
-    )
-    tx.raw.execute(
-        "UPDATE claudecode_turns SET usage = ?, cost_usd = ? WHERE stream = ?",
-        (to_json(usage).decode(), cost_usd, stream),
-    )
-
-
 def interrupt_turn(tx: Tx, stream: int, status: str = "interrupted") -> None:
     """End a turn without a process: its hub ended, or the chat waited for an approval."""
     tx.raw.execute(
         "UPDATE claudecode_blobs SET data = json_set(data, '$.status', ?), "
         "complete = 1 WHERE id = (SELECT blob FROM claudecode_turns WHERE stream = ?)",
         (status, stream),
-    )
-
-
-async def turns(db: Database, session_id: bytes | None) -> list[dict[str, Any]]:
-    """Return the summed tokens and costs of one session, or of all."""
-    return await db.fetch_all(
-        "SELECT session_id, engine, count(*) AS turns, sum(cost_usd) AS cost_usd, "
-        "sum(usage ->> 'input_tokens') AS input_tokens, "
-        "sum(usage ->> 'output_tokens') AS output_tokens, "
-        "sum(usage ->> 'cache_read_input_tokens') AS cache_read_input_tokens, "
-        "sum(usage ->> 'cache_creation_input_tokens') AS cache_creation_input_tokens "
-        "FROM claudecode_turns WHERE ?1 IS NULL OR session_id = ?1 GROUP BY session_id, engine",
-        session_id,
     )
 
 

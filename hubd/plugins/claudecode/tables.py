@@ -130,4 +130,30 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         cost_usd = (SELECT coalesce(sum(t.cost_usd), 0) FROM claudecode_turns AS t
             WHERE t.session_id = claudecode_sessions.id);
     """,
+    # The tokens and the cost of each turn by model, and the rounds of the agent in it.
+    """
+    ALTER TABLE claudecode_turns ADD COLUMN num_turns INTEGER;
+    CREATE TABLE claudecode_usage (
+        stream INTEGER NOT NULL REFERENCES claudecode_turns (stream) ON DELETE CASCADE,
+        model TEXT NOT NULL,
+        session_id BLOB NOT NULL,
+        day TEXT NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        cache_read_input_tokens INTEGER NOT NULL,
+        cache_creation_input_tokens INTEGER NOT NULL,
+        cost_usd REAL NOT NULL,
+        PRIMARY KEY (stream, model)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX claudecode_usage_session ON claudecode_usage (session_id);
+    INSERT INTO claudecode_usage (stream, model, session_id, day, input_tokens, output_tokens,
+            cache_read_input_tokens, cache_creation_input_tokens, cost_usd)
+        SELECT t.stream, coalesce(b.data ->> 'model', t.engine), t.session_id,
+            date(b.created_at, 'unixepoch', 'localtime'),
+            coalesce(t.usage ->> 'input_tokens', 0), coalesce(t.usage ->> 'output_tokens', 0),
+            coalesce(t.usage ->> 'cache_read_input_tokens', 0),
+            coalesce(t.usage ->> 'cache_creation_input_tokens', 0), coalesce(t.cost_usd, 0)
+        FROM claudecode_turns AS t JOIN claudecode_blobs AS b ON b.id = t.blob
+        WHERE t.usage IS NOT NULL;
+    """,
 )

@@ -72,7 +72,7 @@ async def test_a_turn_with_thinking_and_a_tool_has_its_events_in_order_and_its_c
     assert complete["claude_session_id"] == (await here.session())["claude_session_id"]
     usage = await here.one("usage", name="s")
     assert usage["turns"] == 1
-    assert usage["sessions"][0]["input_tokens"] == complete["usage"]["input_tokens"] == 20
+    assert usage["rows"][0]["input_tokens"] == complete["usage"]["input_tokens"] == 20
     assert usage["cost_usd"] == complete["usage"]["cost_usd"] > 0
 
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -10,6 +11,8 @@ from hubd.conversations.heads import NewHead
 from hubd.plugins.claudecode import sessions, store
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, NewApproval, Resolution
+from hubd.plugins.claudecode.costs import usage
+from hubd.plugins.claudecode.protocol.updates import TurnResult
 from hubd.plugins.claudecode.sessions import SESSIONS, TABLE, Columns, SessionRow
 from hubd.plugins.claudecode.tables import MIGRATIONS
 from hubd.storage import ids
@@ -21,6 +24,7 @@ from tests.storage.rerun import NOW, assert_keeps_no_state, database, transactio
 
 BLOCK: dict[str, Any] = {"block": {"text": "half"}, "growing": {"stream": 1}}
 LONG = {"block": {"text": "x" * store.MAX_DATA_BYTES}}
+RESULT = TurnResult("success", False, "", None, {"input_tokens": 1}, 0.5, 1, None, None, {})
 REQUEST = '{"prompt": "hello"}'
 CALL = "toolu_1"
 APPROVED = Resolution("approved", "person")
@@ -65,7 +69,9 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     "store.growing_blocks": lambda tx, w: store.growing_blocks(tx, w.session.tree),
     "store.close_blobs": lambda tx, w: store.close_blobs(tx, w.session.tree),
     "store.add_turn": lambda tx, w: store.add_turn(tx, w.waiting, w.turn, w.session.id, "offline"),
-    "store.end_turn": lambda tx, w: store.end_turn(tx, w.running, {"input_tokens": 1}, 0.5),
+    "costs.usage.end_turn": lambda tx, w: list(
+        map(partial(usage.end_turn, tx, w.running, w.session.id), [RESULT], [{}], [NOW])
+    ),
     "store.interrupt_turn": lambda tx, w: store.interrupt_turn(tx, w.running),
     "store.note_run": lambda tx, w: store.note_run(tx, w.running, 4711, "now"),
     "store.forget_run": lambda tx, w: store.forget_run(tx, w.running),
@@ -133,7 +139,7 @@ def world(base: sqlite3.Connection) -> World:
 
 def test_every_function_with_a_transaction_is_listed() -> None:
     names = {f"hubd.plugins.claudecode.{name}" for name in CASES}
-    assert transaction_functions([store, sessions, approvals]) == names
+    assert transaction_functions([store, sessions, approvals, usage]) == names
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -23,9 +23,11 @@ from hubd.plugins.claudecode.approvals.inline import Watcher
 from hubd.plugins.claudecode.approvals.who import actor_text
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
 from hubd.plugins.claudecode.chat_request import AcceptedChat, ChatRequest
+from hubd.plugins.claudecode.costs.budget import remaining
+from hubd.plugins.claudecode.costs.usage import spent
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
 from hubd.plugins.claudecode.methods.parameters import ChatOptions, Name, Prompt
-from hubd.plugins.claudecode.options import given_options
+from hubd.plugins.claudecode.options import given_options, stored_options
 from hubd.plugins.claudecode.record.followers import with_handle
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns, SessionRow
 from hubd.storage import ids
@@ -122,6 +124,10 @@ class Chats(ClaudeBase):
         await self._check_starter_of(session)
         if working_dir is not None:
             self._check_directory(session, working_dir)
+        # A queued chat is checked again when it starts.
+        remaining(
+            session.name, {**stored_options(session), **given}, await spent(self.db, session.id)
+        )
         accepted = await self.queue.submit(
             session,
             ChatRequest(

@@ -1,32 +1,82 @@
 """Tokens and costs of chats."""
 
-from typing import Unpack
+from typing import Any, Unpack
 
-from hubd.activation import method
-from hubd.plugins.claudecode import events, store
+from hubd.activation import InvalidParams, method
+from hubd.plugins.claudecode import sessions
+from hubd.plugins.claudecode.costs import usage
+from hubd.plugins.claudecode.costs.events import Grouping, Usage, UsageRow
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
 from hubd.plugins.claudecode.methods.parameters import SessionAddress
+from hubd.plugins.claudecode.sessions import SessionRow
 from hubd.storage import ids
+from hubd.storage.arbor import walk
+from hubd.storage.arbor.tree import Place
+from hubd.storage.arbor.walk import MAIN_ONLY
 
 
 class Costs(ClaudeBase):
     """The method that sums up the costs of chats."""
 
-    @method(read_only=True, completes=LIST_NAMES)
-    async def usage(
-        self,
-        **where: Unpack[SessionAddress],
-    ) -> events.Usage:
-        """Show the tokens and costs of one session, or of all."""
+    @method(read_only=True, render="table", completes=LIST_NAMES)
+    async def usage(self, by: Grouping = "session", **where: Unpack[SessionAddress]) -> Usage:
+        """Show the tokens and costs of one session, or of all, with their sums.
+
+        Costs are those that the agent reports; the hub estimates none.
+
+        Args:
+            by: One row for each session, branch, model or day. A branch is the path to the head
+                of a session in the same tree, so a turn before a fork is in several.
+        """
         session = None
         if any(value is not None for value in where.values()):
-            session = (await self.session_named(where)).id
+            session = await self.session_named(where)
+        if by == "branch":
+            return await self._by_branch(session)
+        session_id = session.id if session else None
+        rows = await usage.grouped(self.db, by, session_id)
+        total = await usage.grouped(self.db, "session", session_id)
+        return Usage(by=by, rows=[_row(row, by) for row in rows], **_sums(total))
+
+    async def _by_branch(self, session: SessionRow | None) -> Usage:
+        if session is None:
+            raise InvalidParams(
+                "a branch belongs to a session", suggestion="Give name, or another value of by"
+            )
+        branches = await self._branches(session)
         rows = [
-            events.UsageRow(**{**row, "session_id": ids.text(row["session_id"])})
-            for row in await store.turns(self.db, session)
+            {"label": name, **await usage.of_turns(self.db, turns)}
+            for name, turns in branches.items()
         ]
-        return events.Usage(
-            sessions=rows,
-            cost_usd=sum(row.cost_usd or 0.0 for row in rows),
-            turns=sum(row.turns for row in rows),
-        )
+        total = await usage.of_turns(self.db, set().union(*branches.values()))
+        return Usage(by="branch", rows=[_row(row, "branch") for row in rows], **_sums([total]))
+
+    async def _branches(self, session: SessionRow) -> dict[str, set[bytes]]:
+        """Return the turns on the path to each session's head in the tree of a session."""
+        return {
+            name: await self._turns_above(head)
+            for name, head in await sessions.heads_in(self.db, session.tree)
+        }
+
+    async def _turns_above(self, head: Place) -> set[bytes]:
+        turns: set[bytes] = set()
+        async for page in walk.nodes(self.db, await walk.path(self.db, head), MAIN_ONLY):
+            for node in page:
+                handle = self.queue.context.own(node)
+                if handle is not None and handle.method == "turn":
+                    turns.add(bytes.fromhex(handle.meta[0].replace("-", "")))
+        return turns
+
+
+def _row(row: dict[str, Any], by: Grouping) -> UsageRow:
+    label, session_id = row["label"], None
+    if by == "session":
+        session_id = ids.text(label)
+        # The session may be deleted.
+        label = row["name"] or session_id
+    return UsageRow(label=label, session_id=session_id, **_sums([row]))
+
+
+def _sums(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    names = ("turns", "cost_usd", *usage.TOKENS)
+    return {name: sum(row[name] for row in rows) for name in names}

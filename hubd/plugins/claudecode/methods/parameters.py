@@ -123,6 +123,24 @@ class AgentOptions(TypedDict, total=False):
             "`arbor`, `claudecode.chat_async` or `loopback.*`; none by default."
         ),
     ]
+    max_cost: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            allow_inf_nan=False,
+            description="The session's budget in US dollars, by the agent's own prices. A chat "
+            "that reaches it stops, and further chats are refused.",
+        ),
+    ]
+    max_turns: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=1_000_000,
+            description="The session's budget of rounds of the agent. A chat that reaches it "
+            "stops, and further chats are refused.",
+        ),
+    ]
 
 
 class ChatOptions(AgentOptions, AttachOption, total=False):

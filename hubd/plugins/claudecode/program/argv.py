@@ -44,6 +44,7 @@ class ChatOptions:
         resume_session_at: The uuid of the assistant message to branch at; for a fork only.
         session_id: The native id of a new session or fork; an unused UUID.
         max_turns: The maximum number of rounds of tool use.
+        max_budget_usd: The most that the run may cost in US dollars.
     """
 
     model: str | None = None
@@ -61,6 +62,7 @@ class ChatOptions:
     resume_session_at: str | None = None
     session_id: str | None = None
     max_turns: int | None = None
+    max_budget_usd: float | None = None
 
 
 def command_line(program: Sequence[str], options: ChatOptions) -> list[str]:
@@ -97,6 +99,7 @@ def _flags(options: ChatOptions) -> Iterator[str]:
         "--resume-session-at": options.resume_session_at,
         "--session-id": options.session_id,
         "--max-turns": options.max_turns,
+        "--max-budget-usd": options.max_budget_usd,
         _system_prompt_flag(options): options.system_prompt,
     }
     for flag, value in single.items():

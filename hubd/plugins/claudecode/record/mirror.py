@@ -15,6 +15,7 @@ from hubd.conversations import attachments
 from hubd.plugins.claudecode import chat_events, sessions, store
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.chat_events import BLOCK_EVENTS, Passthrough
+from hubd.plugins.claudecode.costs.usage import end_turn
 from hubd.plugins.claudecode.handles import (
     EventRef,
     MessageRef,
@@ -279,7 +280,7 @@ class Mirror:
         self._turn.update(status=status, usage=usage, cost_usd=cost, error=error)
         self._turn["results"] = [result.raw for result in self._results]
         store.grow_blob(tx, self._turn_blob, self._turn, complete=True)
-        store.end_turn(tx, self._stream, usage, cost)
+        end_turn(tx, self._stream, self._session.id, self.result, self._turn, now)
         result = summary(self._results) if self._results else None
         if status == "complete":
             if self.last_message is not None and not self._ephemeral and self.native_id:

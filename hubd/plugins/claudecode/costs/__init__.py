@@ -1,0 +1,1 @@
+"""Tokens, costs and budgets of sessions."""

@@ -1,0 +1,165 @@
+"""Tokens and costs: read from an agent's result lines, stored by turn and model, and summed up.
+
+Prices are the agent's own. The hub never computes a cost from tokens.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal, NamedTuple
+
+from pydantic_core import to_json
+
+from hubd.plugins.claudecode.protocol.updates import TurnResult
+from hubd.storage.database import Database, Tx
+from hubd.storage.readers import Value
+
+Grouping = Literal["session", "model", "day"]
+
+# The tokens of a turn: the name of the column, and its name in the agent's result line.
+TOKENS: Final = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cache_read_input_tokens": "cacheReadInputTokens",
+    "cache_creation_input_tokens": "cacheCreationInputTokens",
+}
+_SUMS: Final = ", ".join(f"sum(u.{name}) AS {name}" for name in (*TOKENS, "cost_usd"))
+_TURNS: Final = "count(DISTINCT u.stream) AS turns"
+
+
+class ModelUsage(NamedTuple):
+    """The tokens and the cost of one model in one turn."""
+
+    model: str
+    # In the order of `TOKENS`.
+    tokens: tuple[int, ...]
+    cost_usd: float
+
+
+class Spent(NamedTuple):
+    """What a session has used so far."""
+
+    # Rounds of the agent, as its result lines count them.
+    turns: int
+    cost_usd: float
+
+
+def by_model(
+    usage: Mapping[str, Any], cost_usd: float | None, models: object, model: str
+) -> list[ModelUsage]:
+    """Return the tokens and costs of a turn by model.
+
+    Args:
+        usage: The tokens of the whole turn.
+        cost_usd: The cost of the whole turn.
+        models: The field `modelUsage` of the result line, which has any shape.
+        model: The model of the turn, for a result line without that field.
+    """
+    if isinstance(models, dict) and models:
+        return [
+            ModelUsage(
+                name,
+                tuple(_count(entry.get(field)) for field in TOKENS.values()),
+                _cost(entry.get("costUSD")),
+            )
+            for name, entry in models.items()
+            if isinstance(entry, dict)
+        ]
+    return [ModelUsage(model, tuple(_count(usage.get(name)) for name in TOKENS), _cost(cost_usd))]
+
+
+def end_turn(
+    tx: Tx,
+    stream: int,
+    session_id: bytes,
+    result: TurnResult | None,
+    turn: Mapping[str, Any],
+    now: int,
+) -> None:
+    """Store the tokens and the cost of a turn, and add the cost to its session.
+
+    A turn may end twice, if its chat continued in another process. The second end replaces the
+    first.
+
+    Args:
+        tx: The running transaction.
+        stream: The key of the stream.
+        session_id: The session.
+        result: The agent's result line, or None without one.
+        turn: The data of the turn.
+        now: The time in seconds.
+    """
+    tokens = result.usage if result else {}
+    cost = result.cost_usd if result else None
+    tx.execute(
+        "UPDATE claudecode_sessions SET cost_usd = cost_usd + ?1 - coalesce("
+        "(SELECT t.cost_usd FROM claudecode_turns AS t WHERE t.stream = ?2), 0) WHERE id = ?3",
+        cost or 0.0,
+        stream,
+        session_id,
+    )
+    tx.execute(
+        "UPDATE claudecode_turns SET usage = ?, cost_usd = ?, num_turns = ? WHERE stream = ?",
+        to_json(tokens).decode(),
+        cost,
+        result.num_turns if result else None,
+        stream,
+    )
+    tx.execute("DELETE FROM claudecode_usage WHERE stream = ?", stream)
+    if result is None:
+        return
+    day = datetime.fromtimestamp(now).date().isoformat()
+    model = str(turn.get("model") or turn.get("engine"))
+    columns = ", ".join(("stream", "model", "session_id", "day", *TOKENS, "cost_usd"))
+    for entry in by_model(tokens, cost, result.raw.get("modelUsage"), model):
+        values: list[Value] = [stream, entry.model, session_id, day, *entry.tokens, entry.cost_usd]
+        marks = ", ".join("?" * len(values))
+        tx.execute(f"INSERT INTO claudecode_usage ({columns}) VALUES ({marks})", *values)
+
+
+async def grouped(
+    db: Database, by: Grouping, session_id: bytes | None = None
+) -> list[dict[str, Any]]:
+    """Return the sums of one session, or of all, the highest cost first; days in order."""
+    column, order = {
+        "session": ("u.session_id", "cost_usd DESC, turns DESC"),
+        "model": ("u.model", "cost_usd DESC, turns DESC"),
+        "day": ("u.day", "u.day"),
+    }[by]
+    return await db.fetch_all(
+        f"SELECT {column} AS label, s.name, {_TURNS}, {_SUMS} FROM claudecode_usage AS u "
+        "LEFT JOIN claudecode_sessions AS s ON s.id = u.session_id "
+        f"WHERE ?1 IS NULL OR u.session_id = ?1 GROUP BY {column} ORDER BY {order}",
+        session_id,
+    )
+
+
+async def of_turns(db: Database, turn_blobs: Iterable[bytes]) -> dict[str, Any]:
+    """Return the sums of some turns, such as those of a branch."""
+    [row] = await db.fetch_all(
+        f"SELECT {_TURNS}, {_SUMS} FROM claudecode_turns AS t "
+        "JOIN claudecode_usage AS u ON u.stream = t.stream "
+        "WHERE hex(t.blob) IN (SELECT value FROM json_each(?))",
+        json.dumps([blob.hex().upper() for blob in turn_blobs]),
+    )
+    return {name: value or 0 for name, value in row.items()}
+
+
+async def spent(db: Database, session_id: bytes) -> Spent:
+    """Return what a session has used so far."""
+    [row] = await db.fetch_rows(
+        "SELECT coalesce(sum(num_turns), 0), coalesce(sum(cost_usd), 0) FROM claudecode_turns "
+        "WHERE session_id = ?",
+        session_id,
+    )
+    return Spent(*row)
+
+
+def _count(value: object) -> int:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62
+    return int(str(value)) if is_count else 0
+
+
+def _cost(value: object) -> float:
+    is_cost = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    return float(str(value)) if is_cost else 0.0
