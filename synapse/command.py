@@ -25,8 +25,9 @@ from synapse.errors import CommandError, UnknownCommand, UsageError
 from synapse.hub import hubs, refresh
 from synapse.hub.cache import DamagedCache, load
 from synapse.hub.caller import caller_context
+from synapse.params.limit import lift_limit
 from synapse.params.parser import parse
-from synapse.render.choose import choose_renderer, wants_resolved_handles
+from synapse.render.choose import choose_renderer, params_of_drawing
 from synapse.render.plain import write_json
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from hubd.wire.schema import MethodSchema
     from synapse.hub.cache import Cache
     from synapse.hub.hubs import Hub
+    from synapse.render import Renderer
+    from synapse.render.watch import Watch
 
 
 def run(argv: list[str]) -> int:
@@ -125,9 +128,11 @@ class _Command:
             base=invocation.value("--params"),
         )
         path = f"{invocation.namespace}.{invocation.method}"
-        renderer = choose_renderer(invocation, schema)
-        if wants_resolved_handles(invocation, schema):
-            params.setdefault("resolve", True)
+        if invocation.flag("--all"):
+            lift_limit(params, schema["params"])
+        watch = _watch(invocation, schema)
+        renderer = choose_renderer(invocation, schema, params, watch)
+        params = {**params_of_drawing(invocation, schema), **params}
         if invocation.flag("--dry-run"):
             return _print_request(cache.root, path, params, schema)
         from synapse.call.call import Retry, call
@@ -135,9 +140,15 @@ class _Command:
 
         words = " ".join((*invocation.path, invocation.method))
         confirm_destruction(invocation, schema, params, words)
-        try:
+
+        def draw(renderer: Renderer) -> int:
             connection = self._connect()
             return call(connection, cache, path, params, schema, invocation, renderer, self._hub)
+
+        try:
+            if watch is not None:
+                watch.run(lambda: draw(choose_renderer(invocation, schema, params, watch)))
+            return draw(renderer)
         except Retry:
             if self._current is not None:
                 raise CommandError("the hub's schema keeps changing; try again") from None
@@ -268,6 +279,24 @@ def _hub_options(argv: list[str]) -> Invocation:
             options.options.pop(name, None)
         options.options |= leading.options
     return options
+
+
+def _watch(invocation: Invocation, schema: MethodSchema) -> Watch | None:
+    """Return the screen for `--watch`; None without this option.
+
+    Raises:
+        UsageError: The output is not a list on a terminal.
+    """
+    if not invocation.flag("--watch"):
+        return None
+    hints = schema.get("annotations", {})
+    if hints.get("render") != "table" or not hints.get("read_only"):
+        raise UsageError("--watch needs a method that lists", hint="Such a method shows a table")
+    if not sys.stdout.isatty() or invocation.output not in ("auto", "table"):
+        raise UsageError("--watch needs a terminal", hint="In a script, repeat the command")
+    from synapse.render.watch import Watch
+
+    return Watch()
 
 
 def _print_request(root: str, path: str, params: dict[str, Any], schema: MethodSchema) -> int:

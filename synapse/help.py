@@ -25,6 +25,9 @@ Options of synapse itself, anywhere on the line:
   --items             whole stream items
   --fields a,b.c      only these fields
   --raw               only the text of the answer (= -o raw)
+  --all               everything: no limit for lists and trees
+  --times             exact times on a terminal          --no-pager   never use $PAGER
+  --watch             draw a list again every 2 s
   --params JSON       parameters as one JSON object; also @file or - for stdin
   --timeout SECONDS   the longest time for the call
   --answer TEXT       answer a question; repeatable      -y, --yes    answer yes/no questions
