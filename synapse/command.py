@@ -64,9 +64,6 @@ class _Command:
         self._connection: Connection | None = None
         # The schema that the hub has now; None until the command has asked for it.
         self._current: Cache | None = None
-        self._status = 0
-        # The exception that ended the call, which Typer would replace by its own.
-        self._interruption: BaseException | None = None
 
     def run(self) -> int:
         if self._options.flag("--version") and not self._words:
@@ -101,20 +98,8 @@ class _Command:
             raise UsageError(f"--output must be one of {', '.join(OUTPUTS)}")
         if invocation.flag("--help") or not invocation.method:
             return self._describe(cache, invocation)
-        from synapse.commands.typer_app import build
-
-        def execute(tokens: list[str]) -> None:
-            try:
-                self._status = self._call(cache, invocation, tokens)
-            except (KeyboardInterrupt, BrokenPipeError) as interruption:
-                self._interruption = interruption
-
-        # After `--`, Typer takes every token as it is.
-        words = [*invocation.path, invocation.method, "--", *invocation.tokens]
-        build(cache, invocation, execute)(words, standalone_mode=False)
-        if self._interruption is not None:
-            raise self._interruption
-        return self._status
+        # Typer's command would pass its tokens on to the same parser; a call saves its import.
+        return self._call(cache, invocation, invocation.tokens)
 
     def _call(self, cache: Cache, invocation: Invocation, tokens: list[str]) -> int:
         schema = cache.method(invocation.namespace, invocation.method)
@@ -157,20 +142,22 @@ class _Command:
 
     def _describe(self, cache: Cache, invocation: Invocation) -> int:
         """Print help, or the schema, of the root, a namespace or a method."""
-        from synapse import help as help_text
-
         path = invocation.namespace
         if invocation.flag("--schema"):
             write_json(cache.whole(path or cache.root))
             return 0
-        if invocation.method:
-            text = help_text.method_help(cache, path, invocation.method)
-        elif path:
-            text = help_text.namespace_help(cache, path)
-        else:
-            text = help_text.root_help(cache)
-        sys.stdout.write(help_text.fit_terminal(text) + "\n")
+        self._show_help(_help(cache, invocation), invocation)
         return 0
+
+    def _show_help(self, text: str, invocation: Invocation) -> None:
+        from synapse.render import pager
+
+        if pager.may_page() and not invocation.flag("--no-pager"):
+            import shutil
+
+            pager.page(f"{text}\n", shutil.get_terminal_size().lines)
+        else:
+            pager.write(f"{text}\n")
 
     def _help_without_hub(self) -> int:
         """Print the help of synapse itself, because --help never starts a daemon.
@@ -279,6 +266,28 @@ def _hub_options(argv: list[str]) -> Invocation:
             options.options.pop(name, None)
         options.options |= leading.options
     return options
+
+
+def _help(cache: Cache, invocation: Invocation) -> str:
+    """Return the help of the root, a namespace or a method."""
+    from synapse import help as help_text
+
+    path = invocation.namespace
+    if not path:
+        from synapse.overview import show
+
+        return show(cache, in_full=invocation.flag("--help"))
+    if sys.stdout.isatty():
+        from synapse.render.pager import is_plain_terminal
+
+        if not is_plain_terminal():
+            from synapse.commands.help_screen import help_screen, is_wide_enough
+
+            if is_wide_enough():
+                return help_screen(cache, invocation)
+    if invocation.method:
+        return help_text.fit_terminal(help_text.method_help(cache, path, invocation.method))
+    return help_text.fit_terminal(help_text.namespace_help(cache, path))
 
 
 def _watch(invocation: Invocation, schema: MethodSchema) -> Watch | None:

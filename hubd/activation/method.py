@@ -68,6 +68,7 @@ def method(
     destructive: bool = False,
     needs_context: bool = False,
     render: Rendering | None = None,
+    weight: int | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
@@ -87,6 +88,7 @@ def method(
     destructive: bool = False,
     needs_context: bool = False,
     render: Rendering | None = None,
+    weight: int | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
@@ -107,6 +109,8 @@ def method(
         destructive: True if the method removes data for good.
         needs_context: True if the method uses the caller's working directory and environment.
         render: The form in which a terminal shows the events: tree, chat, table, text or process.
+        weight: From 1 to 100: how useful the method is to most people. Overviews list namespaces by
+            the largest weight of their methods, and suggest the heaviest methods.
         completes: For a parameter, the method that lists its values: `{"id": "notes.list"}`.
         aliases: For a parameter, other names for it: `{"text": ["content"]}`.
         one_of: Optional parameters of which a caller must give exactly one.
@@ -123,6 +127,7 @@ def method(
         "destructive": destructive,
         "needs_context": needs_context,
         "render": render,
+        "weight": weight,
         "completes": completes,
         "aliases": aliases,
         "mcp": mcp,
@@ -130,7 +135,7 @@ def method(
     annotations = {
         hint: dict(value) if isinstance(value, Mapping) else value
         for hint, value in hints.items()
-        if value
+        if value or (hint == "weight" and value is not None)
     }
 
     def apply(target: F) -> F:

@@ -45,8 +45,12 @@ class Collected:
 
 def may_page() -> bool:
     """Return whether stdout is a terminal that a pager can use."""
-    dumb = os.environ.get("TERM", "").lower() in ("", "dumb", "unknown")
-    return sys.stdout.isatty() and not dumb
+    return sys.stdout.isatty() and not is_plain_terminal()
+
+
+def is_plain_terminal() -> bool:
+    """Return whether the terminal understands no sequences."""
+    return os.environ.get("TERM", "").lower() in ("", "dumb", "unknown")
 
 
 def page(text: str, height: int) -> None:

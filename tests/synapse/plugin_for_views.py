@@ -99,7 +99,7 @@ class Views(Activation, namespace="views", version="1.0.0"):
 
     @method(read_only=True, render="table")
     async def jobs(self, limit: int = 20) -> Jobs:
-        """List jobs."""
+        """List jobs, with [bold]not markup[/]."""
         return Jobs(jobs=_jobs()[:limit])
 
     @method(read_only=True, render="table")

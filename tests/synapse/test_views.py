@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from hubd.wire.paths import Paths
+from synapse.argv import split
+from synapse.commands.typer_app import build
+from synapse.hub.cache import cache_path, load
 from tests.synapse.support import Terminal, at_terminal, synapse, without_own_sequences
 
 WIDTHS = (40, 80, 100)
@@ -177,3 +181,57 @@ def test_a_watched_list_is_drawn_until_ctrl_c(home: Path) -> None:
 def test_options_that_make_no_sense_are_refused(home: Path, words: str, reason: str) -> None:
     result = synapse(*words.split(), home=home)
     assert (result.returncode, result.stderr.splitlines()[0]) == (2, f"synapse: {reason}")
+
+
+# -- help --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_help_has_panels_where_there_is_room(home: Path, columns: int) -> None:
+    # An example stays in one piece, to be copied.
+    text = at_terminal("cli", "say", "--help", home=home, columns=columns)[1]
+    lines = without_own_sequences(text).splitlines()
+    assert max(cell_len(line) for line in lines if "synapse cli say" not in line) <= columns
+    panels = [match[1] for line in lines if (match := re.match("╭─ (.+?) ─", line))]
+    assert panels == ([] if columns < 60 else ["Required", "Optional", "Output"])
+    for part in ("--text", "Returns:", "Produces handles:", "Resolve returns:", "Example:"):
+        assert part in text
+
+
+def test_help_in_a_pipe_has_the_same_parts_as_plain_text(home: Path) -> None:
+    text = synapse("cli", "say", "--help", home=home).stdout
+    assert "╭" not in text
+    for part in ("--text", "Returns:", "Produces handles:", "Resolve returns:", "Example:"):
+        assert part in text
+
+
+def test_brackets_in_a_description_are_not_markup(home: Path) -> None:
+    text = without_own_sequences(at_terminal("views", "jobs", "--help", home=home)[1])
+    assert "[bold]not markup[/]" in text
+
+
+def test_methods_are_listed_in_the_order_of_the_class(home: Path) -> None:
+    text = without_own_sequences(at_terminal("views", "--help", home=home)[1])
+    names = re.findall(r"^│ ([a-z-]+) ", text, re.MULTILINE)
+    assert names == ["jobs", "plain-jobs", "job", "log", "talk", "files"]
+
+
+def test_a_generated_command_passes_its_tokens_to_the_parser(home: Path) -> None:
+    cache = load(str(cache_path(Paths(str(home)).cache)))
+    assert cache is not None
+    invocation = split(["cli", "say"], cache)
+    passed: list[list[str]] = []
+    tokens = ["--text", "-", "--unknown", "x", "--role=-"]
+    app = build(cache, invocation, passed.append)
+    app(["cli", "say", "--", *tokens], standalone_mode=False)
+    assert passed == [tokens]
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_the_overview_has_one_line_for_each_namespace(home: Path, columns: int) -> None:
+    lines = without_own_sequences(at_terminal(home=home, columns=columns)[1]).splitlines()
+    start, end = lines.index(""), lines.index("Try:")
+    names = [line.split()[0] for line in lines[start + 1 : end - 1]]
+    assert (names[0], names[-1]) == ("claudecode", "self")
+    assert max(map(cell_len, lines[:end])) <= columns
+    assert any(line.endswith("(28 namespaces below)") for line in lines) == (columns > 40)

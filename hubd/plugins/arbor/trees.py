@@ -45,7 +45,7 @@ EVERY_LANE: Final = frozenset(range(len(tree.LANES)))
 class Trees(ArborBase):
     """Methods for whole trees."""
 
-    @method(read_only=True, render="table")
+    @method(read_only=True, render="table", weight=60)
     async def tree_list(
         self, owner_id: OwnerId | None = None, limit: RowLimit | None = None
     ) -> AsyncIterator[events.TreeList | Encoded]:
