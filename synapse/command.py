@@ -25,9 +25,10 @@ from synapse.errors import CommandError, UnknownCommand, UsageError
 from synapse.hub import hubs, refresh
 from synapse.hub.cache import DamagedCache, load
 from synapse.hub.caller import caller_context
+from synapse.params.limit import lift_limit
 from synapse.params.parser import parse
 from synapse.preferences import apply_defaults
-from synapse.render.choose import choose_renderer, wants_resolved_handles
+from synapse.render.choose import choose_renderer, params_of_drawing
 from synapse.render.plain import write_json
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from hubd.wire.schema import MethodSchema
     from synapse.hub.cache import Cache
     from synapse.hub.hubs import Hub
+    from synapse.render import Renderer
+    from synapse.render.watch import Watch
 
 
 def run(argv: list[str]) -> int:
@@ -62,9 +65,6 @@ class _Command:
         self._connection: Connection | None = None
         # The schema that the hub has now; None until the command has asked for it.
         self._current: Cache | None = None
-        self._status = 0
-        # The exception that ended the call, which Typer would replace by its own.
-        self._interruption: BaseException | None = None
 
     def run(self) -> int:
         try:
@@ -107,20 +107,8 @@ class _Command:
             return self._describe(cache, invocation)
         schema = cache.method(invocation.namespace, invocation.method)
         apply_defaults(invocation, schema, self._hub.paths)
-        from synapse.commands.typer_app import build
-
-        def execute(tokens: list[str]) -> None:
-            try:
-                self._status = self._call(cache, invocation, tokens)
-            except (KeyboardInterrupt, BrokenPipeError) as interruption:
-                self._interruption = interruption
-
-        # After `--`, Typer takes every token as it is.
-        words = [*invocation.path, invocation.method, "--", *invocation.tokens]
-        build(cache, invocation, execute)(words, standalone_mode=False)
-        if self._interruption is not None:
-            raise self._interruption
-        return self._status
+        # Typer's command would pass its tokens on to the same parser; a call saves its import.
+        return self._call(cache, invocation, invocation.tokens)
 
     def _call(self, cache: Cache, invocation: Invocation, tokens: list[str]) -> int:
         schema = cache.method(invocation.namespace, invocation.method)
@@ -135,22 +123,30 @@ class _Command:
         )
         path = f"{invocation.namespace}.{invocation.method}"
         words = " ".join((*invocation.path, invocation.method))
-        renderer = choose_renderer(invocation, schema)
         if invocation.flag("--exit-code"):
             from synapse.call.exit_status import check_runs_command
 
             check_runs_command(schema, words)
-        if wants_resolved_handles(invocation, schema):
-            params.setdefault("resolve", True)
+        if invocation.flag("--all"):
+            lift_limit(params, schema["params"])
+        watch = _watch(invocation, schema)
+        renderer = choose_renderer(invocation, schema, params, watch)
+        params = {**params_of_drawing(invocation, schema), **params}
         if invocation.flag("--dry-run"):
             return _print_request(cache.root, path, params, schema)
         from synapse.call.call import Retry, call
         from synapse.call.questions import confirm_destruction
 
         confirm_destruction(invocation, schema, params, words)
-        try:
+
+        def draw(renderer: Renderer) -> int:
             connection = self._connect()
             return call(connection, cache, path, params, schema, invocation, renderer, self._hub)
+
+        try:
+            if watch is not None:
+                watch.run(lambda: draw(choose_renderer(invocation, schema, params, watch)))
+            return draw(renderer)
         except Retry:
             if self._current is not None:
                 raise CommandError("the hub's schema keeps changing; try again") from None
@@ -159,20 +155,22 @@ class _Command:
 
     def _describe(self, cache: Cache, invocation: Invocation) -> int:
         """Print help, or the schema, of the root, a namespace or a method."""
-        from synapse import help as help_text
-
         path = invocation.namespace
         if invocation.flag("--schema"):
             write_json(cache.whole(path or cache.root))
             return 0
-        if invocation.method:
-            text = help_text.method_help(cache, path, invocation.method)
-        elif path:
-            text = help_text.namespace_help(cache, path)
-        else:
-            text = help_text.root_help(cache)
-        sys.stdout.write(help_text.fit_terminal(text) + "\n")
+        self._show_help(_help(cache, invocation), invocation)
         return 0
+
+    def _show_help(self, text: str, invocation: Invocation) -> None:
+        from synapse.render import pager
+
+        if pager.may_page() and not invocation.flag("--no-pager"):
+            import shutil
+
+            pager.page(f"{text}\n", shutil.get_terminal_size().lines)
+        else:
+            pager.write(f"{text}\n")
 
     def _help_without_hub(self) -> int:
         """Print the help of synapse itself, because --help never starts a daemon.
@@ -290,6 +288,46 @@ def _hub_options(argv: list[str]) -> Invocation:
             options.options.pop(name, None)
         options.options |= leading.options
     return options
+
+
+def _help(cache: Cache, invocation: Invocation) -> str:
+    """Return the help of the root, a namespace or a method."""
+    from synapse import help as help_text
+
+    path = invocation.namespace
+    if not path:
+        from synapse.overview import show
+
+        return show(cache, in_full=invocation.flag("--help"))
+    if sys.stdout.isatty():
+        from synapse.render.pager import is_plain_terminal
+
+        if not is_plain_terminal():
+            from synapse.commands.help_screen import help_screen, is_wide_enough
+
+            if is_wide_enough():
+                return help_screen(cache, invocation)
+    if invocation.method:
+        return help_text.fit_terminal(help_text.method_help(cache, path, invocation.method))
+    return help_text.fit_terminal(help_text.namespace_help(cache, path))
+
+
+def _watch(invocation: Invocation, schema: MethodSchema) -> Watch | None:
+    """Return the screen for `--watch`; None without this option.
+
+    Raises:
+        UsageError: The output is not a list on a terminal.
+    """
+    if not invocation.flag("--watch"):
+        return None
+    hints = schema.get("annotations", {})
+    if hints.get("render") != "table" or not hints.get("read_only"):
+        raise UsageError("--watch needs a method that lists", hint="Such a method shows a table")
+    if not sys.stdout.isatty() or invocation.output not in ("auto", "table"):
+        raise UsageError("--watch needs a terminal", hint="In a script, repeat the command")
+    from synapse.render.watch import Watch
+
+    return Watch()
 
 
 def _print_request(root: str, path: str, params: dict[str, Any], schema: MethodSchema) -> int:

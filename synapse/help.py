@@ -18,29 +18,53 @@ if TYPE_CHECKING:
 
 USAGE = "synapse NAMESPACE… METHOD [--param value]…"
 
-OWN_OPTIONS = """\
-Options of synapse itself, anywhere on the line:
-  -o, --output auto|json|ndjson|table|raw   the format of the events
-  -j, --json          one JSON object per line (= -o ndjson)
-  --items             whole stream items
-  --fields a,b.c      only these fields
-  --raw               only the text of the answer (= -o raw)
-  --exit-code         exit with the status of the command that the method ran
-  --params JSON       parameters as one JSON object; also @file or - for stdin
-  --timeout SECONDS   the longest time for the call
-  --answer TEXT       answer a question; repeatable      -y, --yes    answer yes/no questions
-  --no-input          ask no questions
-  --dry-run           print the request instead of sending it
-  --schema            print the schema
-  --hub NAME|URL      another hub ($SYNAPSE_HUB); with --token-file FILE ($SYNAPSE_TOKEN)
-  --home DIR          the home of the local hub ($HUBD_HOME)
-  --no-autostart      do not start a daemon
-  -h, --help          this help                          --version"""
+# The options that decide the output: their flags, the placeholder of a value, and a text.
+OUTPUT_OPTIONS = (
+    ("--output, -o", "auto|json|ndjson|table|raw", "the format of the events"),
+    ("--json, -j", "", "one JSON object per line (= -o ndjson)"),
+    ("--raw", "", "only the text of the answer (= -o raw)"),
+    ("--exit-code", "", "exit with the status of the command that the method ran"),
+    ("--items", "", "whole stream items"),
+    ("--fields", "a,b.c", "only these fields"),
+    ("--all", "", "everything: no limit for lists and trees"),
+    ("--times", "", "exact times on a terminal"),
+    ("--watch", "", "draw a list again every 2 s"),
+    ("--no-pager", "", "never use $PAGER"),
+    ("--dry-run", "", "print the request instead of sending it"),
+    ("--schema", "", "print the schema"),
+)
+OTHER_OPTIONS = (
+    ("--params", "JSON", "parameters as one JSON object; also @file or - for stdin"),
+    ("--timeout", "SECONDS", "the longest time for the call"),
+    ("--answer", "TEXT", "answer a question; repeatable"),
+    ("--yes, -y", "", "answer yes/no questions"),
+    ("--no-input", "", "ask no questions"),
+    ("--hub", "NAME|URL", "another hub ($SYNAPSE_HUB)"),
+    ("--token-file", "FILE", "the token of that hub ($SYNAPSE_TOKEN)"),
+    ("--home", "DIR", "the home of the local hub ($HUBD_HOME)"),
+    ("--no-autostart", "", "do not start a daemon"),
+    ("--help, -h", "", "this help"),
+    ("--version", "", "the version of synapse"),
+)
 
 EXIT_STATUS = """\
 Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 no daemon or unavailable,
 6 timeout, 7 conflict, 8 the chat waits for approval or was denied, 9 version mismatch,
 130 interrupted."""
+
+
+def _own_help() -> str:
+    rows = [
+        (", ".join(sorted(flags.split(", "), key=len)) + (f" {value}" if value else ""), text)
+        for flags, value, text in (*OUTPUT_OPTIONS, *OTHER_OPTIONS)
+    ]
+    width = max(len(flags) for flags, _ in rows if len(flags) < 30)
+    lines = [f"  {flags:<{width}}  {text}" for flags, text in rows]
+    return "\n".join(("Options of synapse itself, anywhere on the line:", *lines, "", EXIT_STATUS))
+
+
+# The options and exit statuses of synapse itself.
+OWN_HELP = _own_help()
 
 
 def fit_terminal(text: str) -> str:
@@ -68,28 +92,7 @@ def _folded(line: str, width: int) -> str:
 def own_help() -> str:
     """Return the help of synapse itself, without a hub."""
     start = "No daemon runs, so the hub's namespaces are unknown. Start it: hubd start"
-    return "\n".join((USAGE, "", start, "", OWN_OPTIONS, "", EXIT_STATUS))
-
-
-def root_help(cache: Cache) -> str:
-    """Return the help of the hub: all namespaces with one line each."""
-    lines = [USAGE, "", "Namespaces:"]
-    rows = [(cache.root, cache.describe(cache.root))]
-    rows += _tree_rows(cache, "", 0)
-    rows.append(("self", "synapse itself: status, doctor, alias, use, completion and more"))
-    width = max(len(name) for name, _ in rows)
-    lines += [f"  {name:<{width}}  {description}" for name, description in rows]
-    lines += ["", "synapse NAMESPACE --help shows its methods.", "", OWN_OPTIONS, "", EXIT_STATUS]
-    return "\n".join(lines)
-
-
-def _tree_rows(cache: Cache, path: str, depth: int) -> list[tuple[str, str]]:
-    rows = []
-    for name in cache.children(path):
-        below = f"{path}.{name}" if path else name
-        rows.append(("  " * depth + name, cache.describe(below)))
-        rows += _tree_rows(cache, below, depth + 1)
-    return rows
+    return "\n".join((USAGE, "", start, "", OWN_HELP))
 
 
 def namespace_help(cache: Cache, path: str) -> str:
@@ -103,15 +106,21 @@ def namespace_help(cache: Cache, path: str) -> str:
     if path != cache.root:
         children = [(name, cache.describe(f"{path}.{name}")) for name in cache.children(path)]
         lines += _section("Namespaces:", children)
+    return "\n".join([*lines, *namespace_end(cache, path)])
+
+
+def namespace_end(cache: Cache, path: str) -> list[str]:
+    """Return the end of a namespace's help: its handles, and how to go on."""
+    schema = cache.namespace(path)
     handles = [
         (f"{path}@{schema['version']}::{entry.get('method')}", entry.get("description", ""))
         for entry in schema.get("handles", [])
     ]
-    lines += _section("Handles:", handles)
-    if methods:
-        words = " ".join(path.split("."))
-        lines += ["", f"synapse {words} {methods[0][0]} --help shows one method."]
-    return "\n".join(lines)
+    lines = _section("Handles:", handles)
+    if methods := cache.methods(path):
+        words = " ".join((*path.split("."), dashed(methods[0])))
+        lines += ["", f"synapse {words} --help shows one method."]
+    return lines
 
 
 def method_help(cache: Cache, path: str, name: str) -> str:
@@ -123,11 +132,17 @@ def method_help(cache: Cache, path: str, name: str) -> str:
     aliases = schema.get("annotations", {}).get("aliases", {})
     rows = [
         _parameter_row(schema["params"], entry, aliases.get(entry, []))
-        for entry in _parameters(schema["params"])
+        for entry in parameters(schema["params"])
     ]
     lines += _section("Parameters:", rows)
+    return "\n".join([*lines, *method_end(cache, path, name)])
+
+
+def method_end(cache: Cache, path: str, name: str) -> list[str]:
+    """Return the end of a method's help: its events, its handles, and an example."""
+    schema = cache.method(path, name)
     returned = returns_name(schema["returns"])
-    lines += ["", f"Returns: {f'Stream[{returned}]' if schema['streaming'] else returned}"]
+    lines = ["", f"Returns: {f'Stream[{returned}]' if schema['streaming'] else returned}"]
     lines += [f"  {line}" for line in _event_lines(schema["returns"])]
     handles = {
         f"{path}@{entry.get('version')}::{entry.get('method')}": entry
@@ -136,16 +151,20 @@ def method_help(cache: Cache, path: str, name: str) -> str:
     for produced in schema.get("produces", []):
         handle = handles.get(produced) or schema.get("handle_schema")
         lines += _handle_lines(produced, handle or {})
-    if example := _example(cache, path, name):
-        lines += ["", "Example:", *(f"  {line}" for line in example)]
-    return "\n".join(lines)
+    if commands := example(cache, path, name):
+        lines += ["", "Example:", *(f"  {line}" for line in commands)]
+    return lines
 
 
 def usage(cache: Cache, path: str, name: str) -> str:
     """Return one line with the required parameters of a method."""
-    params = cache.method(path, name)["params"]
-    words = ["synapse", *path.split("."), dashed(name)]
-    words += [_usage_of(params, entry) for entry in params.get("required", [])]
+    words = usage_words(cache.method(path, name)["params"])
+    return " ".join(filter(None, ("synapse", *path.split("."), dashed(name), words)))
+
+
+def usage_words(params: JsonSchema) -> str:
+    """Return the required parameters, each with a placeholder."""
+    words = [_usage_of(params, entry) for entry in params.get("required", [])]
     choice = [_usage_of(params, entry) for entry in one_of(params)]
     return " ".join((*words, f"({' | '.join(choice)})") if choice else words)
 
@@ -162,7 +181,7 @@ def _usage_of(params: JsonSchema, name: str) -> str:
     return f"--{dashed(name)} {word}"
 
 
-def _example(cache: Cache, path: str, name: str) -> list[str]:
+def example(cache: Cache, path: str, name: str) -> list[str]:
     """Return the commands of an example; none if a value can't be guessed."""
     schema = cache.method(path, name)
     hints = schema.get("annotations", {})
@@ -177,12 +196,12 @@ def _example(cache: Cache, path: str, name: str) -> list[str]:
             # A copied example must not delete the first entry of a list.
             elif not is_destructive and (listed := _listed(cache, space, lister, entry)):
                 existing[entry] = listed
-    example = arguments(schema["params"], existing)
-    if example is None:
+    words = arguments(schema["params"], existing)
+    if words is None:
         return []
-    if HANDLE in example:
-        example = example.replace(HANDLE, sample_handle(cache))
-    return [*before, f"synapse {' '.join((*path.split('.'), dashed(name)))}{example}"]
+    if HANDLE in words:
+        words = words.replace(HANDLE, sample_handle(cache))
+    return [*before, f"synapse {' '.join((*path.split('.'), dashed(name)))}{words}"]
 
 
 def _create_command(cache: Cache, space: str) -> str:
@@ -215,7 +234,8 @@ def _section(title: str, rows: list[tuple[str, str]]) -> list[str]:
     return ["", title, *(f"  {name:<{width}}  {text}".rstrip() for name, text in rows)]
 
 
-def _parameters(params: JsonSchema) -> list[str]:
+def parameters(params: JsonSchema) -> list[str]:
+    """Return the names of the parameters, the required ones first."""
     required = params.get("required", [])
     return sorted(params.get("properties", {}), key=lambda name: name not in required)
 
@@ -226,7 +246,13 @@ def _parameter_row(params: JsonSchema, name: str, aliases: list[str]) -> tuple[s
     flag = (
         f"--{dashed(name)}/--no-{dashed(name)}" if kind == "boolean" else f"--{dashed(name)} {kind}"
     )
-    text = schema.get("description", "")
+    return flag, parameter_text(params, name, aliases)
+
+
+def parameter_text(params: JsonSchema, name: str, aliases: list[str]) -> str:
+    """Return the description of a parameter, with its default and its other names."""
+    schema = params["properties"][name]
+    text: str = schema.get("description", "")
     choice = one_of(params)
     if name in params.get("required", []):
         text = f"{text} (required)".strip()
@@ -237,7 +263,7 @@ def _parameter_row(params: JsonSchema, name: str, aliases: list[str]) -> tuple[s
         text = f"{text} (default: {schema['default']})".strip()
     if aliases:
         text = f"{text} (also {', '.join(f'--{dashed(alias)}' for alias in aliases)})".strip()
-    return flag, text
+    return text
 
 
 def _event_lines(returns: JsonSchema) -> list[str]:

@@ -239,6 +239,14 @@ class Activation:
         return
         yield  # pragma: no cover -- makes this a generator
 
+    async def marks(self, tree_id: str) -> Mapping[str, Sequence[str]]:
+        """Return names for nodes of a tree, by the ids of the nodes. By default none.
+
+        A drawing of the tree shows them: the sessions whose head is at a node, for example. Keep
+        it cheap, and bounded: the hub calls it for every drawing.
+        """
+        return {}
+
     def extend_mcp(self, registry: McpRegistry) -> None:
         """Add tools, resources and prompts to the MCP server that are not methods.
 

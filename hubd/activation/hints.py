@@ -25,6 +25,9 @@ class McpHints(TypedDict, total=False):
 
 RENDERINGS: Final[tuple[str, ...]] = get_args(Rendering)
 
+# The weight of the most useful method.
+MAX_WEIGHT: Final = 100
+
 _FLAGS: Final = ("read_only", "destructive", "needs_context", "open_to_sessions")
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _PATH: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)+")
@@ -48,6 +51,11 @@ def check_hints(where: str, hints: Mapping[str, Any], parameters: Iterable[str])
     render = hints.get("render")
     if render is not None and render not in RENDERINGS:
         raise TypeError(f"{where}: render={render!r} is not one of {', '.join(RENDERINGS)}")
+    weight = hints.get("weight")
+    if weight is not None and (
+        not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= MAX_WEIGHT
+    ):
+        raise TypeError(f"{where}: weight={weight!r} must be a number from 1 to {MAX_WEIGHT}")
     _check_completes(where, hints.get("completes", {}), names)
     _check_aliases(where, hints.get("aliases", {}), names)
     _check_mcp(where, hints.get("mcp", {}), names)

@@ -213,6 +213,9 @@ class Host(Protocol):
     async def remove_child(self, parent: "Activation", namespace: str) -> None:
         """Implement `Activation.remove_child`."""
 
+    async def marks(self, tree_id: str) -> dict[str, list[str]]:
+        """Return the names that all plugins give to nodes of a tree (`Activation.marks`)."""
+
     def unowned(self, handle: WireHandle) -> HubError | None:
         """Return the error of resolving a handle that no plugin owns; None if one does."""
 

@@ -69,6 +69,7 @@ def method(
     needs_context: bool = False,
     open_to_sessions: bool = False,
     render: Rendering | None = None,
+    weight: int | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
@@ -89,6 +90,7 @@ def method(
     needs_context: bool = False,
     open_to_sessions: bool = False,
     render: Rendering | None = None,
+    weight: int | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
@@ -110,6 +112,8 @@ def method(
         needs_context: True if the method uses the caller's working directory and environment.
         open_to_sessions: True if an agent's session may call the method without a grant.
         render: The form in which a terminal shows the events: tree, chat, table, text or process.
+        weight: From 1 to 100: how useful the method is to most people. Overviews list namespaces by
+            the largest weight of their methods, and suggest the heaviest methods.
         completes: For a parameter, the method that lists its values: `{"id": "notes.list"}`.
         aliases: For a parameter, other names for it: `{"text": ["content"]}`.
         one_of: Optional parameters of which a caller must give exactly one.
@@ -127,6 +131,7 @@ def method(
         "needs_context": needs_context,
         "open_to_sessions": open_to_sessions,
         "render": render,
+        "weight": weight,
         "completes": completes,
         "aliases": aliases,
         "mcp": mcp,
@@ -134,7 +139,7 @@ def method(
     annotations = {
         hint: dict(value) if isinstance(value, Mapping) else value
         for hint, value in hints.items()
-        if value
+        if value or (hint == "weight" and value is not None)
     }
 
     def apply(target: F) -> F:

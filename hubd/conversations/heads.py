@@ -17,7 +17,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from hubd.activation.pages import ROWS_PER_ITEM
@@ -27,6 +27,9 @@ from hubd.storage import ids
 from hubd.storage.arbor import references, tree
 from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Database, Tx
+
+# The most heads of one tree that a drawing names.
+MAX_MARKS: Final = 1000
 
 
 class Head(Protocol):
@@ -90,6 +93,9 @@ class HeadTable(Protocol[RowT, ColumnsT_contra]):
     async def page(self, db: Database, after: int, limit: int) -> list[RowT]:
         """Return the rows after a key, in order of creation."""
 
+    async def in_tree(self, db: Database, tree_id: bytes, limit: int) -> list[tuple[str, bytes]]:
+        """Return the names of the rows on a tree and the ids of their nodes, the newest first."""
+
     def is_taken(self, tx: Tx, name: str) -> bool:
         """Return whether a row has exactly this name."""
 
@@ -143,6 +149,16 @@ class Heads(Generic[RowT, ColumnsT]):
         while page := await self._table.page(db, after, rows_per_page):
             yield page
             after = page[-1].key
+
+    async def marks(self, db: Database, tree_id: str) -> dict[str, list[str]]:
+        """Return the names of the heads on a tree, by the ids of their nodes."""
+        span = ids.span(tree_id)
+        rows = await self._table.in_tree(db, span[0], MAX_MARKS) if span else []
+        marks: dict[str, list[str]] = {}
+        # Names are in order of creation.
+        for name, node_id in reversed(rows):
+            marks.setdefault(ids.text(node_id), []).append(name)
+        return marks
 
     def create(
         self,

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 import math
 import os
 from collections.abc import (
@@ -42,6 +43,10 @@ T = TypeVar("T")
 
 # Seconds that a nested call has to end after its block was left.
 CLEANUP_SECONDS: Final = 5.0
+# The time that a plugin has to mark the nodes of a tree.
+MARKS_SECONDS: Final = 2.0
+
+log = logging.getLogger(__name__)
 
 
 class ChildLifecycle(Protocol):
@@ -174,6 +179,22 @@ class PlexusHost:
         if self.running is None:
             raise RuntimeError("children can be added and removed only while the hub runs")
         return self.running
+
+    @must_await
+    async def marks(self, tree_id: str) -> dict[str, list[str]]:
+        """As `Host.marks`."""
+        marks: dict[str, list[str]] = {}
+        for node in self._hub.root.walk():
+            try:
+                async with asyncio.timeout(MARKS_SECONDS):
+                    names_by_node = await node.activation.marks(tree_id)
+            except Exception:
+                # A drawing without marks is better than none.
+                log.exception("the marks of %s failed", node.path)
+                continue
+            for node_id, names in names_by_node.items():
+                marks.setdefault(node_id, []).extend(names)
+        return marks
 
     def unowned(self, handle: WireHandle) -> HubError | None:
         """As `Host.unowned`."""

@@ -49,6 +49,8 @@ class Annotations(TypedDict, total=False):
     open_to_sessions: bool
     # The view of the events: tree, chat, table, text or process.
     render: str
+    # The order in overviews: from 1 to 100, the most useful first.
+    weight: int
     # The method that lists the values of a parameter, by parameter.
     completes: dict[str, str]
     # The other names of a parameter, by parameter.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hubd import __version__
 from synapse import help as help_text
+from synapse import overview
 from synapse.errors import CommandError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def page(cache: Cache, namespace: str) -> str:
     title = _title(namespace)
     if not namespace:
         summary = "the command line of the hub"
-        sections = [("DESCRIPTION", help_text.root_help(cache))]
+        sections = [("DESCRIPTION", overview.plain(cache))]
     else:
         summary = cache.describe(namespace)
         sections = [("DESCRIPTION", help_text.namespace_help(cache, namespace))]

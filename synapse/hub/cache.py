@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hubd.wire.schema import MethodSchema, PluginSchema
 
-MAGIC = b"synapse cache 3\n"
+MAGIC = b"synapse cache 4\n"
 # The size of the three numbers after the magic: the length of the index, the length of the
 # methods, and the checksum of the index.
 _NUMBER_BYTES = 8
@@ -74,6 +74,11 @@ class Cache:
         """Return the description of a method, one line."""
         description: str = self._namespaces[path]["methods"][name][0] or ""
         return description
+
+    def weights(self, path: str) -> dict[str, int]:
+        """Return the weights of a namespace's methods, for those that have one."""
+        weights: dict[str, int] = self._namespaces[path]["weights"]
+        return weights
 
     def method(self, path: str, name: str) -> MethodSchema:
         """Return the schema of a method."""
@@ -198,6 +203,11 @@ def store(
             "description": schema["description"],
             "children": [child["namespace"] for child in schema.get("children", [])],
             "methods": methods,
+            "weights": {
+                entry["name"]: entry["annotations"]["weight"]
+                for entry in schema["methods"]
+                if isinstance(entry.get("annotations", {}).get("weight"), int)
+            },
             "rest": add({key: value for key, value in schema.items() if key != "methods"}),
         }
     index = marshal.dumps(

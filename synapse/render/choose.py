@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from synapse.params.limit import limits_hint
 from synapse.render import plain
 
 if TYPE_CHECKING:
     from hubd.wire.schema import MethodSchema
     from synapse.argv import Invocation
     from synapse.render import Renderer
-    from synapse.render.human import Human
+    from synapse.render.human import Human, Picked
+    from synapse.render.watch import Watch
 
 
-def choose_renderer(invocation: Invocation, schema: MethodSchema) -> Renderer:
+def choose_renderer(
+    invocation: Invocation,
+    schema: MethodSchema,
+    params: dict[str, Any] | None = None,
+    screen: Watch | None = None,
+) -> Renderer:
     """Return the renderer for the events of a call.
+
+    Args:
+        invocation: The command line.
+        schema: The method.
+        params: The params of the call.
+        screen: The screen of `--watch`, which shows the whole output.
 
     Raises:
         UsageError: A field of `--fields` does not exist.
@@ -46,11 +60,26 @@ def choose_renderer(invocation: Invocation, schema: MethodSchema) -> Renderer:
     if fields:
         from synapse.render.human import Picked
 
-        return Picked(fields)
-    return _view(schema, exact_times=invocation.flag("--times"))
+        view: Human | Picked = Picked(fields)
+    else:
+        view = _view(schema, params or {}, exact_times=invocation.flag("--times"))
+    if screen is not None:
+        view.collect(screen.show)
+    elif not _is_live(schema) and not invocation.flag("--no-pager"):
+        from synapse.render import pager
+
+        if pager.may_page():
+            view.collect(pager.page)
+    return view
 
 
-def _view(schema: MethodSchema, *, exact_times: bool) -> Human:
+def _is_live(schema: MethodSchema) -> bool:
+    """Return whether events are shown as they come."""
+    hint = schema.get("annotations", {}).get("render")
+    return hint in ("chat", "process") or schema["bidirectional"]
+
+
+def _view(schema: MethodSchema, params: dict[str, Any], *, exact_times: bool) -> Human:
     """Return the view of a method's events at a terminal."""
     from synapse.render.human import Human, Lines, Rows, Words
     from synapse.render.lines import EventLines
@@ -62,8 +91,7 @@ def _view(schema: MethodSchema, *, exact_times: bool) -> Human:
     if hint == "tree":
         from synapse.render.trees import Branches
 
-        names = [name for name in ("limit", "depth") if name in schema["params"]["properties"]]
-        return Branches(", ".join(f"--{name}" for name in names), values)
+        return Branches(limits_hint(params, schema["params"]), values)
     if hint == "chat":
         from synapse.render.chat import Chat
 
@@ -77,17 +105,26 @@ def _view(schema: MethodSchema, *, exact_times: bool) -> Human:
     return Human(values, EventLines(returns))
 
 
-def wants_resolved_handles(invocation: Invocation, schema: MethodSchema) -> bool:
-    """Return whether a tree is drawn at a terminal by a method that can resolve its handles."""
-    hints = schema.get("annotations", {})
-    parameter = schema["params"]["properties"].get("resolve", {})
+def params_of_drawing(invocation: Invocation, schema: MethodSchema) -> dict[str, Any]:
+    """Return the params that a drawing at a terminal has by default.
+
+    A tree has its handles resolved, and texts that are as wide as the terminal, if its method has
+    the parameters `resolve` and `width`.
+    """
     is_drawn = _output(invocation) == "table" and not invocation.flag("--items")
-    return (
-        is_drawn
-        and sys.stdout.isatty()
-        and hints.get("render") == "tree"
-        and parameter.get("type") == "boolean"
-    )
+    if schema.get("annotations", {}).get("render") != "tree" or not is_drawn:
+        return {}
+    if not sys.stdout.isatty():
+        return {}
+    properties = schema["params"]["properties"]
+    params: dict[str, Any] = {}
+    if properties.get("resolve", {}).get("type") == "boolean":
+        params["resolve"] = True
+    width = properties.get("width", {})
+    if width.get("type") == "integer":
+        columns = shutil.get_terminal_size().columns
+        params["width"] = max(min(columns, width.get("maximum", columns)), width.get("minimum", 1))
+    return params
 
 
 def _output(invocation: Invocation) -> str:

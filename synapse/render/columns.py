@@ -50,24 +50,30 @@ class Columns:
         for name, columns in self._columns.items():
             rows = event.get(name)
             if isinstance(rows, list):
-                return [
-                    {title: self._cell(template, row) for title, template in columns.items()}
-                    for row in rows
-                    if isinstance(row, dict)
-                ]
+                objects = [row for row in rows if isinstance(row, dict)]
+                cells = [self._cells(template, objects) for template in columns.values()]
+                return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
         return None
 
-    def _cell(self, template: str, row: dict[str, Any]) -> Cell:
+    def _cells(self, template: str, rows: list[dict[str, Any]]) -> list[Cell]:
         if match := _FIELD.fullmatch(template):
-            value: Any = row
-            for part in match[1].split("."):
-                value = value.get(part) if isinstance(value, dict) else None
-            return self._values.cell(match[1], value)
-        try:
-            return Cell(one_line(fill(template, row)))
-        except BadTemplate:
-            # The row does not have an optional field.
-            return Cell("")
+            return self._values.cells(match[1], [_field(row, match[1]) for row in rows])
+        return [_filled(template, row) for row in rows]
+
+
+def _field(row: Any, path: str) -> Any:
+    """Return the value at a dotted name; None if there is none."""
+    for part in path.split("."):
+        row = row.get(part) if isinstance(row, dict) else None
+    return row
+
+
+def _filled(template: str, row: dict[str, Any]) -> Cell:
+    try:
+        return Cell(one_line(fill(template, row)))
+    except BadTemplate:
+        # The row does not have an optional field.
+        return Cell("")
 
 
 def declared_columns(rows: list[dict[str, Cell]]) -> list[Column]:
@@ -93,7 +99,7 @@ def field_columns(rows: list[dict[str, Any]], values: Values, *, ordered: bool) 
         names = sorted(used or names, key=_Importance(rows, used or names))
     titles = names if ordered else _headings(names)
     return [
-        Column(one_line(title), [values.cell(name, row.get(name)) for row in rows])
+        Column(one_line(title), values.cells(name, [row.get(name) for row in rows]))
         for name, title in zip(names, titles, strict=True)
     ]
 

@@ -21,13 +21,14 @@ from synapse.render.tables import rows_of, table
 from synapse.render.values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from rich.progress import Progress
 
     from hubd.wire.schema import JsonSchema
     from synapse.render.columns import Column
     from synapse.render.fields import Fields
+    from synapse.render.pager import Collected
     from synapse.render.trees import Trees
     from synapse.render.values import Cell
 
@@ -60,6 +61,8 @@ class Human:
         self.values = values or Values()
         # The one-line texts of events, for a list of events inside an event.
         self._texts = lines
+        # Set while the output waits for its end.
+        self._collected: Collected | None = None
         self._progress: Progress | None = None
         self._task: Any = None
         self._progress_lines = ProgressLines()
@@ -82,10 +85,18 @@ class Human:
 
         self.show_lines(view(content, self.console, self.values, self._texts))
 
+    def collect(self, show: Callable[[str, int], None]) -> None:
+        """Let the output wait until it is complete, then show it on a screen of some height."""
+        from synapse.render.pager import Collected
+
+        self._collected = Collected(self.console, show)
+
     def show(self, drawn: Any = "", **options: Any) -> None:
         """Print something, without the progress bar."""
-        Human.pause(self)
+        self._remove_bar()
         self.console.print(drawn, **options)
+        if self._collected is not None:
+            self._collected.note()
 
     def show_lines(self, lines: Iterable[Any]) -> None:
         """Print several lines."""
@@ -115,18 +126,27 @@ class Human:
         self._progress.update(self._task, description=message, completed=percentage or 0.0)
 
     def idle(self) -> None:
-        """Show a progress line that waits."""
+        """Show a progress line that waits, and the output so far."""
         self._progress_lines.show_late()
+        if self._collected is not None:
+            self._collected.release()
 
     def pause(self) -> None:
-        """Remove the bar."""
+        """Remove the bar, and show the output so far."""
+        self._remove_bar()
+        if self._collected is not None:
+            self._collected.release()
+
+    def close(self) -> None:
+        """Remove the bar, and show the rest of the output."""
+        self._remove_bar()
+        if self._collected is not None:
+            self._collected.finish()
+
+    def _remove_bar(self) -> None:
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
-
-    def close(self) -> None:
-        """Remove the bar."""
-        self.pause()
 
 
 class Rows(Human):
@@ -163,21 +183,21 @@ class Rows(Human):
 
     def idle(self) -> None:
         """Draw the events so far, and show the others at once."""
-        super().idle()
         self._live = self._live or bool(self._events)
         self._draw()
+        super().idle()
 
     def pause(self) -> None:
         """Draw the events so far before a question."""
-        super().pause()
         self._draw()
+        super().pause()
 
     def close(self) -> None:
         """Draw the last events."""
-        super().close()
         self._draw()
         if self._trees is not None:
             self._trees.draw()
+        super().close()
 
     def _take_tree(self, content: Any) -> bool:
         """Keep an event with nodes for the drawing of its tree."""
@@ -262,6 +282,10 @@ class Picked:
         """Whether the next text begins a line."""
         return self._view.at_line_start
 
+    def collect(self, show: Callable[[str, int], None]) -> None:
+        """As `Human.collect`."""
+        self._view.collect(show)
+
     def item(self, item: dict[str, Any]) -> None:
         """Ignore the item: only events are shown."""
 
@@ -290,10 +314,10 @@ class Picked:
         """
         try:
             self._show(self._fields.finish())
+            if self._is_empty:
+                self._view.show(Text("none", style="dim"))
         finally:
             self._view.close()
-        if self._is_empty:
-            self._view.show(Text("none", style="dim"))
 
     def _show(self, rows: list[dict[str, Any]]) -> None:
         self._is_empty = self._is_empty and not rows

@@ -1,4 +1,4 @@
-"""Draw a tree of nodes, one line per node at any width.
+"""Draw a tree of nodes, at least one line per node at any width.
 
 Only a fork indents: an only child follows its parent at the same level. If one child continues and
 the others are short (a message's blocks beside the next turn), the short ones are drawn first,
@@ -8,25 +8,31 @@ indentation stops growing when it leaves no space for text.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubd.wire.terminal import clean
 from synapse.render.plain import text_of
+from synapse.render.values import SHORT_DIGITS, flat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Detail = Callable[[int], str]
 
 # The columns reserved for the id and the text of a node.
 TEXT_COLUMNS = 30
-# The digits at the end of an id that identify a node; the start of an id is a time.
-SHORT_DIGITS = 8
 # The greatest height of a subtree that is part of a message.
 SHORT_HEIGHT = 1
 
 
 class Line(NamedTuple):
-    """One line of the drawing."""
+    """One line of the drawing: a node, or a text that belongs to the node above it."""
 
     prefix: str
     id: str
     text: str
+    # None for a line that is not a node's own.
+    node: Mapping[str, Any] | None = None
 
 
 def tree_of(content: Any) -> dict[str, Any] | None:
@@ -38,7 +44,7 @@ def tree_of(content: Any) -> dict[str, Any] | None:
     return None
 
 
-def short_id(entry: dict[str, Any], name: str = "id") -> str:
+def short_id(entry: Mapping[str, Any], name: str = "id") -> str:
     """Return the short form of an id: the hub's own, or the end of a UUID."""
     if isinstance(entry.get("short_id"), str):
         return str(entry["short_id"])
@@ -48,7 +54,7 @@ def short_id(entry: dict[str, Any], name: str = "id") -> str:
     return digits[-SHORT_DIGITS:] if is_uuid else text
 
 
-def node_text(node: dict[str, Any]) -> str:
+def node_text(node: Mapping[str, Any]) -> str:
     """Return the text of a node on one line."""
     text = node.get("summary") or text_of(node.get("data")) or ""
     label = node.get("label")
@@ -56,14 +62,31 @@ def node_text(node: dict[str, Any]) -> str:
     return clean(text).replace("\n", "↵").replace("\t", " ").strip()
 
 
-def lines(nodes: list[dict[str, Any]], width: int) -> list[Line]:
-    """Draw the nodes, parents before their children."""
-    return _Drawing(nodes, width).lines()
+def lines(
+    nodes: Sequence[Mapping[str, Any]],
+    width: int,
+    details: Mapping[str, Sequence[Detail]] | None = None,
+) -> list[Line]:
+    """Draw the nodes, parents before their children.
+
+    Args:
+        nodes: The nodes, in any order.
+        width: The width of the terminal.
+        details: Further lines below a node, by its id, each as a function of its width.
+    """
+    return _Drawing(nodes, width, details or {}).lines()
 
 
 class _Drawing:
-    def __init__(self, nodes: list[dict[str, Any]], width: int) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Mapping[str, Any]],
+        width: int,
+        details: Mapping[str, Sequence[Detail]],
+    ) -> None:
         self._nodes = {str(node["id"]): node for node in nodes}
+        self._details = details
+        self._width = width
         self._room = max(width - TEXT_COLUMNS, 0)
         self._below: dict[str, list[str]] = {}
         tops: list[str] = []
@@ -109,8 +132,13 @@ class _Drawing:
         while waiting:
             name, prefix, branch = waiting.pop()
             node = self._nodes[name]
-            drawn.append(Line(f"{prefix}{branch}● ", short_id(node), node_text(node)))
+            drawn.append(Line(f"{prefix}{branch}● ", flat(short_id(node)), node_text(node), node))
             inner = prefix + {"├─": "│ ", "└─": "  "}.get(branch, "")
+            # A line down to the next node of this level, if there is one.
+            bar = "│ " if self._below.get(name) else "  "
+            room = max(self._width - len(inner) - 4, TEXT_COLUMNS // 2)
+            for detail in self._details.get(name, ()):
+                drawn.append(Line(f"{inner}{bar}  ", "", detail(room)))
             drawn += self._left_out(name, inner)
             waiting += self._children(name, inner)
         return drawn

@@ -2,7 +2,8 @@
 
 The name of a field and the type of its value decide, so every plugin gets the same forms:
 
-- an integer named `*_at` or `timestamp`, or a text with the format `date-time`: a time
+- an integer named `*_at`, `*_since`, `since` or `timestamp`: a time; also a text with the format
+  `date-time`
 - an integer named `size` or `*_bytes`: a size; a number named `*_usd`: money
 - a number named `*_ms`, `*_secs` or `*_seconds`: a duration
 - a text named `status` or `state`: a state with a mark
@@ -95,6 +96,23 @@ class Values:
             return Cell(place, "cyan", is_whole=True)
         return Cell(flat(value_text(value)))
 
+    def cells(self, name: str, values: list[Any]) -> list[Cell]:
+        """Return the values of a column; short ids have as many digits as tell them apart."""
+        cells = [self.cell(name, value) for value in values]
+        ids = {value for value in values if short_uuid(value) is not None}
+        digits = SHORT_DIGITS
+        while ids and not self._is_exact and digits < 32:
+            if len({short_uuid(value, digits) for value in ids}) == len(ids):
+                break
+            digits += 1
+        if digits == SHORT_DIGITS:
+            return cells
+        longer = [short_uuid(value, digits) for value in values]
+        return [
+            cell if text is None else cell._replace(text=text)
+            for cell, text in zip(cells, longer, strict=True)
+        ]
+
     def full(self, name: str, value: Any) -> Cell:
         """Return a value for a record: with the date of a time, the whole id, all lines."""
         if isinstance(value, str) and not self._is_exact and "\n" in value.strip():
@@ -110,7 +128,8 @@ class Values:
     def _moment(self, name: str, value: Any) -> float | None:
         """Return the time of a value in seconds; None if it is not a time."""
         if isinstance(value, int) and not isinstance(value, bool):
-            is_time = name.endswith("_at") or name == "timestamp" or name in self._times
+            is_time = name.endswith(("_at", "_since")) or name in ("timestamp", "since")
+            is_time = is_time or name in self._times
             # Years that the system's calendar has.
             return value if is_time and 0 <= value < 2**37 else None
         if isinstance(value, str) and name in self._times:
@@ -164,17 +183,21 @@ def state_cell(state: str) -> Cell:
     return Cell(flat(state))
 
 
-def short_uuid(value: Any) -> str | None:
+def short_uuid(value: Any, length: int = SHORT_DIGITS) -> str | None:
     """Return the short form of a UUID that the hub accepts; None for other values.
 
     An id of version 7 begins with its time, so its end tells it apart.
+
+    Args:
+        value: Any value.
+        length: The number of digits.
     """
     if not isinstance(value, str) or len(value) != 36 or value.count("-") != 4:
         return None
     digits = value.replace("-", "")
     if len(digits) != 32 or not _HEX.issuperset(digits):
         return None
-    return digits[-SHORT_DIGITS:] if digits[12] == "7" else digits[:SHORT_DIGITS]
+    return digits[-length:] if digits[12] == "7" else digits[:length]
 
 
 def position_text(value: Any) -> str | None:

@@ -147,3 +147,12 @@ async def test_a_head_is_busy_while_a_chat_waits_for_its_lock(db: Database) -> N
     lock.release()
     async with locks.idle(head):
         assert lock.locked()
+
+
+async def test_heads_mark_the_nodes_of_their_tree(db: Database) -> None:
+    head = await create(db, "one")
+    tree_id = ids.text(head.tree_id)
+    await create(db, "two", tree_id=tree_id)
+    await create(db, "elsewhere")
+    assert await HEADS.marks(db, tree_id) == {ids.text(head.head_id): ["one", "two"]}
+    assert await HEADS.marks(db, "not an id") == {}

@@ -48,7 +48,10 @@ threading.Thread(target=interrupt, daemon=True).start()
 sys.exit(main())
 """,
 )
-PLUGIN = ("--plugin", "tests.synapse.plugin_for_cli:Cli")
+PLUGIN = (
+    *("--plugin", "tests.synapse.plugin_for_cli:Cli"),
+    *("--plugin", "tests.synapse.plugin_for_views:Views"),
+)
 LATER_PLUGIN = ("--plugin", "tests.synapse.plugin_for_cli:CliLater")
 
 Result = subprocess.CompletedProcess[str]
@@ -61,7 +64,7 @@ _COLOURS = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]"
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
     """Return an environment in which only the home selects the hub, without a terminal's type."""
     inherited = {name: text for name, text in environment().items() if name != "TERM"}
-    return {**inherited, "HUBD_HOME": str(home), **more}
+    return {**inherited, "HUBD_HOME": str(home), "PAGER": "cat", **more}
 
 
 def synapse(

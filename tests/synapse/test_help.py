@@ -106,16 +106,21 @@ synapse solar earth info --help shows one method.
 def test_synapse_alone_lists_all_namespaces(home: Path, words: tuple[str, ...]) -> None:
     result = synapse(*words, home=home)
     assert (result.returncode, result.stderr) == (0, "")
-    tree = result.stdout.partition("Namespaces:\n")[2].partition("\n\n")[0].splitlines()
-    names = [line.split("  ")[1] for line in tree if not line.startswith("   ")]
-    assert (names[0], names[-1]) == ("plexus", "self")
-    assert names[1:-1] == sorted(names[1:-1])
+    rows = result.stdout.partition("Namespaces:\n")[2].partition("\n\n")[0].splitlines()
+    names = [line.split()[0] for line in rows]
+    # The heaviest first, the others by name, the root and synapse itself last.
+    assert names[:4] == ["claudecode", "loopback", "cone", "arbor"]
+    assert names[-2:] == ["plexus", "self"]
+    weightless = names[names.index("cli") : -2]
+    assert weightless == sorted(weightless)
     assert {"cli", "echo", "health", "notes", "solar"} < set(names)
-    position = next(n for n, line in enumerate(tree) if line.split()[0] == "earth")
-    assert tree[position].startswith("    earth  ")
-    assert tree[position + 1].startswith("      luna  ")
-    assert all(len(line.split()) > 2 for line in tree)
-    assert "Exit status: 0 done, 1 failed, 2 usage" in result.stdout
+    assert next(line for line in rows if "solar" in line).endswith("(28 namespaces below)")
+    assert all(len(line.split()) > 2 for line in rows)
+    assert ("Exit status: 0 done, 1 failed, 2 usage" in result.stdout) == bool(words)
+    commands = result.stdout.partition("Try:\n")[2].partition("\n\n")[0].splitlines()
+    assert [command.split()[1:3] for command in commands] == [
+        *(["claudecode", "create"], ["claudecode", "chat"], ["loopback", "pending"])
+    ]
 
 
 def test_the_root_help_names_every_option(home: Path) -> None:

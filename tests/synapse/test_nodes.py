@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from synapse.render.exchanges import Conversation
 from synapse.render.nodes import TEXT_COLUMNS, lines, short_id
 
 
@@ -37,6 +38,30 @@ def test_a_path_of_any_length_is_flat() -> None:
         for number in range(10_000)
     ]
     assert {line.prefix for line in lines(nodes, 40)} == {"● "}
+
+
+def test_every_node_of_a_long_conversation_belongs_to_one_entry() -> None:
+    nodes: list[dict[str, Any]] = [{"id": "root", "parent": None, "summary": ""}]
+    head = "root"
+    for number in range(2500):
+        prompt, answer = f"u{number}", f"a{number}"
+        message = {"kind": "message", "text": "x"}
+        nodes += [
+            {"id": prompt, "parent": head, "role": "user", **message},
+            {"id": answer, "parent": prompt, "role": "assistant", **message},
+            {"id": f"b{number}", "parent": answer, "kind": "block", "text": "done"},
+            {"id": f"t{number}", "parent": answer, "summary": "a note"},
+        ]
+        head = answer
+    conversation = Conversation(nodes)
+    entries = [exchange.node() for exchange in conversation.exchanges]
+    assert sum(len(exchange.nodes) for exchange in conversation.exchanges) == 10_001
+    assert (conversation.prompts, conversation.branches) == (2500, 2500)
+    details = {each.id: each.details() for each in conversation.exchanges}
+    drawn = lines(entries, 40, details)
+    # The empty root is the heading.
+    assert sum(line.node is not None for line in drawn) == len(entries) - 1 == 5000
+    assert sum(line.text == "done" for line in drawn) == 2500
 
 
 def test_nodes_that_are_their_own_ancestors_are_drawn() -> None:

@@ -232,8 +232,24 @@ class RenderedNode(BaseModel, defer_build=True):
         description="The text, the handle, or the data behind the handle, in one line"
     )
     more: int = Field(description="The number of nodes below this one that are left out")
+    created_at: int
     handle: str | None = None
     label: str | None = None
+    marks: list[str] | None = Field(
+        default=None, description="Names at this node, such as the sessions whose head it is"
+    )
+    kind: str | None = Field(
+        default=None, description="With `resolve`, the kind of the data behind the handle"
+    )
+    text: str | None = Field(default=None, description="With `resolve`, the text of the data")
+    role: str | None = Field(default=None, description="With `resolve`, the role of a message")
+    tool_name: str | None = Field(default=None, description="With `resolve`, the called tool")
+    tool_use_id: str | None = Field(
+        default=None, description="With `resolve`, the id of a tool call, also of its result"
+    )
+    is_error: bool | None = Field(
+        default=None, description="With `resolve`, whether the result of a tool is an error"
+    )
 
 
 class TreeRender(Event):

@@ -1,6 +1,7 @@
 """The rendering of a tree: the nodes to show, the text of each, the number left out."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -12,11 +13,16 @@ from hubd.storage.arbor import outline, walk
 from hubd.storage.arbor.tree import LANES, MAIN, TreeRow
 from hubd.storage.arbor.walk import Node
 from hubd.storage.database import Database
+from hubd.wire.summary import TEXT_FIELDS
 
 # One message holds all lines.
 MAX_NODES: Final = 10_000
 # The text ends at DEPTH, because every level indents it further; the flat nodes may be deeper.
 MAX_DEPTH: Final = 100_000
+# The fields of resolved data that a drawing uses, and their types.
+_DRAWN: Final = (("role", str), ("tool_name", str), ("tool_use_id", str), ("is_error", bool))
+# Characters of such a field.
+MAX_NAME: Final = 200
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,28 @@ class _Entry(NamedTuple):
     text: str
     short_id: str | None
     more: int
+    # Fields of the data behind its handle.
+    data: Mapping[str, Any]
 
 
 async def render(
-    db: Database, host: Host | None, tree: TreeRow, lanes: frozenset[int], limits: Limits
+    db: Database,
+    host: Host | None,
+    tree: TreeRow,
+    lanes: frozenset[int],
+    limits: Limits,
+    marks: Mapping[str, list[str]] | None = None,
 ) -> Rendering:
-    """Draw a tree. With a host, show the data behind handles instead of the handles."""
+    """Draw a tree. With a host, show the data behind handles instead of the handles.
+
+    Args:
+        db: The database.
+        host: The hub that resolves the handles.
+        tree: The tree.
+        lanes: The lanes to show.
+        limits: The largest size of the drawing.
+        marks: Names for nodes, by their ids.
+    """
     nodes: list[Node] = []
     async for page in walk.whole(db, tree, lanes, depth=limits.depth):
         nodes += page
@@ -63,15 +85,16 @@ async def render(
     short_ids = await outline.short_ids(
         db, tree.key, [node.id for node in nodes if node.lane == MAIN]
     )
-    summaries = await _summaries(host, nodes, limits.width) if host else {}
+    resolved = await _resolve(host, nodes, limits.width) if host else {}
 
     def compose() -> Rendering:
         entries = [
             _Entry(
                 node,
-                _line(node, summaries, limits.width),
+                _line(node, resolved, limits.width),
                 short_ids.get(node.id),
                 left_out.get((node.segment, node.depth), 0),
+                resolved[node.key].fields if node.key in resolved else {},
             )
             for node in _depth_first(nodes)
         ]
@@ -79,7 +102,7 @@ async def render(
         # The root is left out if its lane is not shown. Then no entry has its count.
         rest = more - sum(entry.more for entry in entries)
         lines = _lines(entries, tree.root_id, rest)
-        return Rendering(draw(lines), [_flat(entry) for entry in entries], more)
+        return Rendering(draw(lines), [_flat(entry, marks or {}) for entry in entries], more)
 
     # Thousands of lines would delay other clients.
     return compose() if len(nodes) <= walk.PAGE_NODES else await asyncio.to_thread(compose)
@@ -118,7 +141,7 @@ def _lines(entries: list[_Entry], root_id: bytes, rest: int) -> list[Line]:
     texts: list[tuple[int, bytes, bytes | None, str]] = []
     if root_id not in node_ids:
         texts.append((0, root_id, None, ""))
-    for node, text, _, left_out in entries:
+    for node, text, _, left_out, _ in entries:
         # A node with a parent that is not shown is drawn below the root.
         parent = node.parent if node.parent is None or node.parent in node_ids else root_id
         if node.depth > DEPTH and parent is not None:
@@ -133,10 +156,17 @@ def _lines(entries: list[_Entry], root_id: bytes, rest: int) -> list[Line]:
     return [Line(id, parent, text, more.get(id, 0)) for _, id, parent, text in texts]
 
 
-async def _summaries(host: Host, nodes: list[Node], width: int) -> dict[int, str]:
-    """Return a line for each handle, by the key of its node."""
+class _Resolved(NamedTuple):
+    """The data behind a handle: its line, and the fields that a drawing uses."""
+
+    line: str
+    fields: Mapping[str, Any]
+
+
+async def _resolve(host: Host, nodes: list[Node], width: int) -> dict[int, _Resolved]:
+    """Return the data behind each handle, by the key of its node."""
     external = [(node.key, node.handle) for node in nodes if node.handle is not None]
-    summaries: dict[int, str] = {}
+    resolved: dict[int, _Resolved] = {}
     answers = host.resolve_each([handle for _, handle in external])
     async with aclosing(answers):
         keys = iter(external)
@@ -144,31 +174,53 @@ async def _summaries(host: Host, nodes: list[Node], width: int) -> dict[int, str
             key, handle = next(keys)
             if isinstance(answer, HubError):
                 reason = text_line(f"{handle_line(handle)[1:-1]}: {answer.message}", width)
-                summaries[key] = f"[unresolved: {reason}]"
+                resolved[key] = _Resolved(f"[unresolved: {reason}]", {})
             else:
-                summaries[key] = text_line(answer.summary, width)
-    return summaries
+                resolved[key] = _Resolved(
+                    text_line(answer.summary, width), _fields(answer.kind, answer.data, width)
+                )
+    return resolved
 
 
-def _line(node: Node, summaries: dict[int, str], width: int) -> str:
+def _fields(kind: str, data: Mapping[str, Any], width: int) -> dict[str, Any]:
+    """Return the fields of resolved data that a drawing uses, by their names."""
+    fields: dict[str, Any] = {"kind": kind}
+    for name, type_ in _DRAWN:
+        if isinstance(data.get(name), type_):
+            fields[name] = data[name] if type_ is bool else data[name][:MAX_NAME]
+    texts = [data[name] for name in TEXT_FIELDS if isinstance(data.get(name), str)]
+    if not texts and isinstance(data.get("input"), dict):
+        # The first text of a tool's input says what the call is about.
+        texts = [value for value in data["input"].values() if isinstance(value, str)]
+    if texts:
+        fields["text"] = text_line(texts[0], width)
+    return fields
+
+
+def _line(node: Node, resolved: Mapping[int, _Resolved], width: int) -> str:
     if node.handle is None:
         return text_line(node.text or "", width)
-    return summaries.get(node.key) or handle_line(node.handle)
+    return (resolved[node.key].line if node.key in resolved else "") or handle_line(node.handle)
 
 
-def _flat(entry: _Entry) -> dict[str, Any]:
+def _flat(entry: _Entry, marks: Mapping[str, list[str]]) -> dict[str, Any]:
     node = entry.node
+    node_id = ids.text(node.id)
     fields: dict[str, Any] = {
-        "id": ids.text(node.id),
+        "id": node_id,
         "short_id": entry.short_id,
         "parent": ids.text(node.parent) if node.parent is not None else None,
         "depth": node.depth,
         "lane": LANES[node.lane],
         "summary": entry.text,
         "more": entry.more,
+        "created_at": node.created_at,
+        **entry.data,
     }
     if node.handle is not None:
         fields["handle"] = node.handle
     if node.label is not None:
         fields["label"] = node.label
+    if node_id in marks:
+        fields["marks"] = marks[node_id]
     return fields

@@ -45,7 +45,7 @@ EVERY_LANE: Final = frozenset(range(len(tree.LANES)))
 class Trees(ArborBase):
     """Methods for whole trees."""
 
-    @method(read_only=True, render="table")
+    @method(read_only=True, render="table", weight=60)
     async def tree_list(
         self, owner_id: OwnerId | None = None, limit: RowLimit | None = None
     ) -> AsyncIterator[events.TreeList | Encoded]:
@@ -109,7 +109,8 @@ class Trees(ArborBase):
         row = await tree.look_up(self.db, tree_id)
         limits = Limits(depth=depth, nodes=limit, width=width)
         host = self.host if resolve else None
-        rendering = await render(self.db, host, row, lanes_of(lanes), limits)
+        marks = await self.host.marks(ids.text(row.id))
+        rendering = await render(self.db, host, row, lanes_of(lanes), limits, marks)
         return encoded(
             events.TreeRender,
             tree_id=ids.text(row.id),
@@ -118,7 +119,7 @@ class Trees(ArborBase):
             more=rendering.more,
         )
 
-    @method(read_only=True, completes=LIST_TREES)
+    @method(read_only=True, render="tree", completes=LIST_TREES)
     async def tree_get(
         self, **pages: Unpack[TreePages]
     ) -> AsyncIterator[events.TreeData | Encoded]:
@@ -127,7 +128,7 @@ class Trees(ArborBase):
             content = {**tree_json(row), "nodes": nodes_json(ids.text(row.id), nodes)}
             yield encoded(events.TreeData, tree=content, next=last)
 
-    @method(read_only=True, completes=LIST_TREES)
+    @method(read_only=True, render="tree", completes=LIST_TREES)
     async def tree_get_skeleton(
         self, **pages: Unpack[TreePages]
     ) -> AsyncIterator[events.TreeSkeleton | Encoded]:

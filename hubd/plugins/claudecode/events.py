@@ -386,6 +386,7 @@ class ResolvedToolUse(Event):
     """A tool call."""
 
     handle: ToolUseRef
+    tool_use_id: str
     tool_name: str
     input: Any
     block: dict[str, Any]
@@ -396,6 +397,7 @@ class ResolvedToolResult(Event):
     """The result of a tool call."""
 
     handle: ToolResultRef
+    tool_use_id: str
     output: str
     is_error: bool
     block: dict[str, Any]

@@ -1,6 +1,6 @@
 """The plugin claudecode: its parts in the order of its help, and its life with the hub."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from hubd.activation import Finding
 from hubd.plugins.claudecode.handles import NAMESPACE, VERSION
@@ -19,6 +19,7 @@ from hubd.plugins.claudecode.program.engine import Settings
 from hubd.plugins.claudecode.program.examination import examine_program
 from hubd.plugins.claudecode.queue import Queue
 from hubd.plugins.claudecode.record.context import Context
+from hubd.plugins.claudecode.sessions import SESSIONS
 from hubd.plugins.claudecode.tables import MIGRATIONS
 
 
@@ -49,6 +50,10 @@ class ClaudeCode(
     async def examine(self) -> list[Finding]:
         """Check the `claude` program, and whether it can continue a call that waits."""
         return [await examine_program(self.settings(Settings).program)]
+
+    async def marks(self, tree_id: str) -> Mapping[str, Sequence[str]]:
+        """Return the sessions whose heads are on a tree."""
+        return await SESSIONS.marks(self.db, tree_id)
 
     async def lifespan(self) -> AsyncIterator[None]:
         """Recover the chats of an earlier hub, and interrupt running chats when this one stops."""

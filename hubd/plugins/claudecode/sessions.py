@@ -92,6 +92,12 @@ class SessionTable:
         sql = f"{_SELECT} WHERE s.key > ? ORDER BY s.key LIMIT ?"
         return [SessionRow._make(row) for row in await db.fetch_rows(sql, after, limit)]
 
+    async def in_tree(self, db: Database, tree_id: bytes, limit: int) -> list[tuple[str, bytes]]:
+        """Return the names and nodes of the sessions on a tree, the newest first."""
+        sql = f"{_SELECT} WHERE t.id = ? ORDER BY s.key DESC LIMIT ?"
+        rows = map(SessionRow._make, await db.fetch_rows(sql, tree_id, limit))
+        return [(row.name, row.head_id) for row in rows]
+
     def is_taken(self, tx: Tx, name: str) -> bool:
         """Return whether a session has exactly this name."""
         sql = "SELECT 1 FROM claudecode_sessions WHERE name = ?"

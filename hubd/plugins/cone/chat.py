@@ -38,7 +38,7 @@ class Request(NamedTuple):
 class Chat(ConeBase):
     """The method `chat`."""
 
-    @method(render="chat", needs_context=True, aliases=ALIASES, completes=LIST_CONES)
+    @method(render="chat", weight=70, needs_context=True, aliases=ALIASES, completes=LIST_CONES)
     async def chat(
         self,
         identifier: Identifier,

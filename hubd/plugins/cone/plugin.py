@@ -39,6 +39,10 @@ class Cone(Chat, Cones, Transcript, Registry, namespace=NAMESPACE, version=VERSI
             name=row.name,
         )
 
+    async def marks(self, tree_id: str) -> Mapping[str, Sequence[str]]:
+        """Return the cones whose heads are on a tree."""
+        return await store.HEADS.marks(self.db, tree_id)
+
     async def offer_prompts(self) -> Sequence[Prompt]:
         """Return the system prompts of cones."""
         cones = await store.with_system_prompts(self.db)

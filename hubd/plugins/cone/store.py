@@ -79,6 +79,12 @@ class ConeTable:
         sql = f"{_CONE} WHERE c.key > ? ORDER BY c.key LIMIT ?"
         return [ConeRow._make(row) for row in await db.fetch_rows(sql, after, limit)]
 
+    async def in_tree(self, db: Database, tree_id: bytes, limit: int) -> list[tuple[str, bytes]]:
+        """Return the names and nodes of the cones on a tree, the newest first."""
+        sql = f"{_CONE} WHERE t.id = ? ORDER BY c.key DESC LIMIT ?"
+        rows = map(ConeRow._make, await db.fetch_rows(sql, tree_id, limit))
+        return [(row.name, row.head_id) for row in rows]
+
     def is_taken(self, tx: Tx, name: str) -> bool:
         """Return whether a cone has exactly this name."""
         sql = "SELECT 1 FROM cone_cones WHERE name = ?"

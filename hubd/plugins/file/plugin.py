@@ -75,7 +75,7 @@ class File(Activation, namespace="file", version="1.0.0"):
     migrations = MIGRATIONS
     settings_model = Settings
 
-    @method(needs_context=True)
+    @method(needs_context=True, weight=40)
     async def snapshot(
         self, path: FilePath, max_bytes: Annotated[int, Field(ge=1)] | None = None
     ) -> events.Snapshot:

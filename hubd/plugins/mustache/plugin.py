@@ -60,6 +60,7 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
     @method(
         read_only=True,
         render="text",
+        weight=30,
         one_of=("template", "name"),
         completes=LIST_NAMES,
     )

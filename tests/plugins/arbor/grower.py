@@ -43,6 +43,14 @@ class Grower(Activation, namespace="grower", version="1.0.0"):
         self.running = self.most = 0
         # Set when the last one that ran has ended.
         self.idle = asyncio.Event()
+        # The marks of every tree; None lets them fail.
+        self.names: dict[str, list[str]] | None = {}
+
+    async def marks(self, tree_id: str) -> dict[str, list[str]]:
+        """Return the marks that a test has set."""
+        if self.names is None:
+            raise ValueError("no marks")
+        return self.names
 
     @method(streaming=False)
     async def grow(

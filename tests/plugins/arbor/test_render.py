@@ -99,6 +99,9 @@ async def test_a_rendering_has_flat_nodes_too(hub: Hub) -> None:
     tree_id = await plant(hub)
     node = await add(hub, tree_id, "[echo@1.0.0::once:hi]")
     await call_events(hub, "arbor.node_label", tree_id=tree_id, node_id=node, label="greeting")
+    grower = hub.root.children["grower"].activation
+    assert isinstance(grower, Grower)
+    grower.names = {node: ["one", "two"]}
     [drawn] = await call_events(hub, "arbor.tree_render", tree_id=tree_id, resolve=True)
     root, below = drawn["nodes"]
     assert root == {
@@ -109,6 +112,7 @@ async def test_a_rendering_has_flat_nodes_too(hub: Hub) -> None:
         "lane": "main",
         "summary": "",
         "more": 0,
+        "created_at": root["created_at"],
     }
     assert below == {
         "id": node,
@@ -118,10 +122,23 @@ async def test_a_rendering_has_flat_nodes_too(hub: Hub) -> None:
         "lane": "main",
         "summary": "hi",
         "more": 0,
+        "created_at": below["created_at"],
         "handle": "echo@1.0.0::once:hi",
         "label": "greeting",
+        "marks": ["one", "two"],
+        "kind": "output",
+        "text": "hi",
     }
     assert drawn["more"] == 0
+
+
+async def test_a_plugin_whose_marks_fail_spoils_no_drawing(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    grower = hub.root.children["grower"].activation
+    assert isinstance(grower, Grower)
+    grower.names = None
+    [drawn] = await call_events(hub, "arbor.tree_render", tree_id=tree_id)
+    assert "marks" not in drawn["nodes"][0]
 
 
 async def test_a_handle_that_no_plugin_owns_is_stored_with_guidance(hub: Hub) -> None:

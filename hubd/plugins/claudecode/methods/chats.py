@@ -37,7 +37,7 @@ from hubd.storage.streams import streams
 class Chats(ClaudeBase):
     """Methods that start chats."""
 
-    @method(render="chat", needs_context=True, completes=LIST_NAMES, bidirectional=True)
+    @method(render="chat", weight=90, needs_context=True, completes=LIST_NAMES, bidirectional=True)
     async def chat(
         self, name: Name, prompt: Prompt, **options: Unpack[ChatOptions]
     ) -> AsyncIterator[AnyChatEvent | Encoded]:

@@ -79,6 +79,7 @@ class Resolvers(ClaudeBase):
         block = blob.data["block"]
         return events.ResolvedToolUse(
             handle=ref,
+            tool_use_id=ref.tool_use_id,
             tool_name=ref.tool_name,
             input=block.get("input", block.get("text")),
             block=block,
@@ -91,6 +92,7 @@ class Resolvers(ClaudeBase):
         block = (await store.look_up_blob(self.db, ref.blob_id, "tool_result")).data["block"]
         return events.ResolvedToolResult(
             handle=ref,
+            tool_use_id=ref.tool_use_id,
             output=output_text(block.get("content")),
             is_error=ref.is_error,
             block=block,

@@ -29,7 +29,7 @@ MAX_WAIT_SECONDS = 3600
 class Approvals(LoopbackBase):
     """Methods about approvals."""
 
-    @method(read_only=True, render="table")
+    @method(read_only=True, render="table", weight=80)
     async def pending(
         self,
         session_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None,

@@ -1,0 +1,66 @@
+"""Help at a terminal: Typer's Rich help of the generated command, then events and an example."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from hubd.wire.terminal import clean
+from synapse.commands.typer_app import build
+from synapse.help import method_end, namespace_end
+from synapse.params.schemas import dashed
+from synapse.render.human import console
+
+if TYPE_CHECKING:
+    from synapse.argv import Invocation
+    from synapse.hub.cache import Cache
+
+# Panels need some width; narrower terminals get the plain help.
+MIN_WIDTH = 60
+
+
+def is_wide_enough() -> bool:
+    """Return whether the terminal has room for panels."""
+    return shutil.get_terminal_size().columns >= MIN_WIDTH
+
+
+def help_screen(cache: Cache, invocation: Invocation) -> str:
+    """Return the help of a namespace or a method, with the sequences of its styles."""
+    path = invocation.namespace
+    text = _typer_help(cache, invocation)
+    end = method_end(cache, path, invocation.method) if invocation.method else None
+    screen = console()
+    with screen.capture() as capture:
+        for line in end if end is not None else namespace_end(cache, path):
+            is_title = line.endswith(":") or line.startswith(("Returns:", "Produces"))
+            style = "bold" if is_title and not line.startswith(" ") else ""
+            # An example stays in one piece, to be copied.
+            screen.print(
+                Text(f" {clean(line)}", style=style), soft_wrap=line.startswith("  synapse ")
+            )
+    return f"{text.rstrip()}\n{capture.get()}"
+
+
+def _typer_help(cache: Cache, invocation: Invocation) -> str:
+    """Return Typer's help, drawn for the terminal but not written to it."""
+    from typer import rich_utils
+    from typer.main import get_command
+
+    command: Any = get_command(build(cache, invocation, lambda tokens: None, is_help=True))
+    context = command.make_context("synapse", [], resilient_parsing=True)
+    for word in (*invocation.path, *filter(None, [dashed(invocation.method)])):
+        command = command.get_command(context, word)
+        context = type(context)(command, info_name=word, parent=context)
+    saved = rich_utils.MAX_WIDTH, rich_utils.FORCE_TERMINAL
+    rich_utils.MAX_WIDTH = shutil.get_terminal_size().columns
+    rich_utils.FORCE_TERMINAL = True
+    try:
+        with redirect_stdout(io.StringIO()) as output:
+            command.get_help(context)
+    finally:
+        rich_utils.MAX_WIDTH, rich_utils.FORCE_TERMINAL = saved
+    return output.getvalue()
