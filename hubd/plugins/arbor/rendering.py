@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from hubd.activation import Host, HubError
+from hubd.activation import Host, HubError, Style
 from hubd.plugins.arbor.box_drawing import DEPTH, Line, draw, handle_line, text_line
 from hubd.storage import ids
 from hubd.storage.arbor import outline, walk
@@ -47,9 +47,17 @@ class _Entry(NamedTuple):
 
 
 async def render(
-    db: Database, host: Host | None, tree: TreeRow, lanes: frozenset[int], limits: Limits
+    db: Database,
+    host: Host | None,
+    tree: TreeRow,
+    lanes: frozenset[int],
+    limits: Limits,
+    style: Style | None = None,
 ) -> Rendering:
-    """Draw a tree. With a host, show the data behind handles instead of the handles."""
+    """Draw a tree. With a host, show the data behind handles instead of the handles.
+
+    With a style, the data is shown by the templates of its handle type.
+    """
     nodes: list[Node] = []
     async for page in walk.whole(db, tree, lanes, depth=limits.depth):
         nodes += page
@@ -63,7 +71,7 @@ async def render(
     short_ids = await outline.short_ids(
         db, tree.key, [node.id for node in nodes if node.lane == MAIN]
     )
-    summaries = await _summaries(host, nodes, limits.width) if host else {}
+    summaries = await _summaries(host, nodes, limits.width, style) if host else {}
 
     def compose() -> Rendering:
         entries = [
@@ -133,10 +141,13 @@ def _lines(entries: list[_Entry], root_id: bytes, rest: int) -> list[Line]:
     return [Line(id, parent, text, more.get(id, 0)) for _, id, parent, text in texts]
 
 
-async def _summaries(host: Host, nodes: list[Node], width: int) -> dict[int, str]:
+async def _summaries(
+    host: Host, nodes: list[Node], width: int, style: Style | None
+) -> dict[int, str]:
     """Return a line for each handle, by the key of its node."""
     external = [(node.key, node.handle) for node in nodes if node.handle is not None]
     summaries: dict[int, str] = {}
+    text_of = host.renderer(style) if style is not None else None
     answers = host.resolve_each([handle for _, handle in external])
     async with aclosing(answers):
         keys = iter(external)
@@ -146,7 +157,8 @@ async def _summaries(host: Host, nodes: list[Node], width: int) -> dict[int, str
                 reason = text_line(f"{handle_line(handle)[1:-1]}: {answer.message}", width)
                 summaries[key] = f"[unresolved: {reason}]"
             else:
-                summaries[key] = text_line(answer.summary, width)
+                text = await text_of(answer) if text_of is not None else answer.summary
+                summaries[key] = text_line(text.strip(), width)
     return summaries
 
 
