@@ -198,6 +198,11 @@ class PlexusHost:
             return error
         return None
 
+    def may_resolve(self, handle: WireHandle) -> bool:
+        """As `Host.may_resolve`."""
+        namespaces = (self._hub.name, self.named(handle).plugin)
+        return any(self.client.actor.is_granted(each, "resolve_handle") for each in namespaces)
+
     def prompts_changed(self) -> None:
         """As `Host.prompts_changed`."""
         self._hub.tell("prompts")

@@ -83,7 +83,8 @@ class Transcript(ConeBase):
         """Yield the messages from the root to a node of a cone's tree."""
         row = await tree.look_up(self.db, ids.text(cone.tree_id))
         place = await tree.look_up_place(self.db, row, node_id or cone.head_id)
-        async with aclosing(context.messages(self.db, self.host, place)) as messages:
+        limit = self.configured.attachment_chars
+        async with aclosing(context.messages(self.db, self.host, place, limit)) as messages:
             async for entry in messages:
                 yield entry
 
