@@ -41,7 +41,7 @@ PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
     "cone": (CONE, ["455f0f7737d8c7c8"]),
     "file": (FILE, ["6a826a4084e5b596"]),
     "loopback": (LOOPBACK, ["30558841683560e2"]),
-    "mustache": (MUSTACHE, ["ebd8659e2209057c"]),
+    "mustache": (MUSTACHE, ["ebd8659e2209057c", "c75f9dc15c3f45c8"]),
     "web": (WEB, ["43785e34ac9f06f4"]),
 }
 

@@ -9,6 +9,7 @@ from hubd.activation.mcp_registry import McpRegistry
 from hubd.activation.method import method, resolver
 from hubd.activation.progress import Progress
 from hubd.activation.prompt import Prompt, PromptArgument, PromptMessage
+from hubd.activation.templates import Style, TemplateSource
 from hubd.errors import (
     Ambiguous,
     Cancelled,
@@ -57,6 +58,8 @@ __all__ = [
     "PromptArgument",
     "PromptMessage",
     "Resolved",
+    "Style",
+    "TemplateSource",
     "Timeout",
     "Tx",
     "Unavailable",

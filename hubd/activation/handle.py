@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from enum import Enum
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -31,10 +32,14 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, to_jsonable_python
 
 from hubd.activation.class_checks import check_arguments, name_of
+from hubd.activation.templates import check_templates
 from hubd.errors import HandleInvalid, VersionUnsupported
 from hubd.wire import handle as grammar
 from hubd.wire.handle import WireHandle
 from hubd.wire.schema import HANDLE_FORMAT, MetaField
+
+if TYPE_CHECKING:
+    from hubd.mustache.template import Template
 
 KINDS: Final = frozenset(
     (
@@ -82,7 +87,8 @@ class Handle(BaseModel):
 
     Class arguments: `method`, the name in the handle; `kind`, the kind of the resolved data (one
     of `KINDS`); `summary`, a template of one line over the resolved data, such as
-    `"{role}: {content}"`.
+    `"{role}: {content}"`; `templates`, Mustache templates over the resolved data by style, such as
+    `{"compact": "{{role}}"}`.
     """
 
     # Deferred, because a process uses few of the types.
@@ -91,6 +97,8 @@ class Handle(BaseModel):
     method: ClassVar[str] = ""
     kind: ClassVar[str] = "unknown"
     summary: ClassVar[str] = ""
+    # The parsed templates by style.
+    templates: ClassVar[Mapping[str, "Template"]] = {}
     # The names of the meta values with their prefixes, in order.
     meta_names: ClassVar[tuple[tuple[str, str], ...]] = ()
     # The attached activations that own this type; normally one.
@@ -104,7 +112,13 @@ class Handle(BaseModel):
     _written: ClassVar[tuple[Origin, str] | None] = None
 
     def __init_subclass__(
-        cls, *, method: str = "", kind: str = "unknown", summary: str = "", **kwargs: Any
+        cls,
+        *,
+        method: str = "",
+        kind: str = "unknown",
+        summary: str = "",
+        templates: Mapping[str, str] | None = None,
+        **kwargs: Any,
     ) -> None:
         """Read and check the class arguments.
 
@@ -112,7 +126,7 @@ class Handle(BaseModel):
             TypeError: A mistake in the class; names the class and the remedy.
         """
         where = name_of(cls)
-        check_arguments(where, kwargs, ("method", "kind", "summary"))
+        check_arguments(where, kwargs, ("method", "kind", "summary", "templates"))
         super().__init_subclass__(**kwargs)
         for name in cls.__annotations__:
             if hasattr(Handle, name):
@@ -126,6 +140,7 @@ class Handle(BaseModel):
             raise TypeError(f"{where}: method {method!r} must be letters, digits, '.', '_' and '-'")
         check_kind(where, kind)
         cls.method, cls.kind, cls.summary = method, kind, summary
+        cls.templates = check_templates(where, templates or {})
         cls.owners, cls.expected = (), None
 
     @classmethod

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar
 
+from hubd.activation.templates import Style, TemplateSource
 from hubd.errors import HubError
 from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.checks import Finding
@@ -206,6 +207,16 @@ class Host(Protocol):
 
     def handle_kinds(self) -> dict[str, str]:
         """Return the kind of data of every handle type, by `plugin::method`."""
+
+    def renderer(self, style: Style) -> Callable[[Resolved], Awaitable[str]]:
+        """Return the function that renders data in a style, by the templates of its handle type.
+
+        Without a template, or if the template fails, the text is the summary. A failure is sent to
+        the caller as guidance, once for each handle type.
+        """
+
+    def providing_templates(self, source: TemplateSource) -> AbstractContextManager[None]:
+        """Offer templates by name and by handle type to `resolve_handle` inside the block."""
 
     async def add_child(self, parent: "Activation", child: "Activation") -> None:
         """Implement `Activation.add_child`."""

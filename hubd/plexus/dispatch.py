@@ -163,6 +163,10 @@ class Call:
         if not self.ended:
             await self.caller.send(item)
 
+    async def advise(self, topic: str, suggestion: str) -> None:
+        """Send a guidance item to the caller: see `Host.advise`."""
+        await self.send(Guidance(self.stamp.metadata(), topic, suggestion, []))
+
     def post(self, item: Item) -> None:
         """Send an item without waiting, unless the call has ended."""
         if not self.ended:
@@ -199,7 +203,7 @@ class Call:
         arguments = self._validate(spec, params)
         target: Namespace | Activation = node.activation
         if spec.name in UNIVERSAL_METHODS:
-            target = Namespace(self.hub, node, self.actor)
+            target = Namespace(self.hub, node, self.actor, self.advise)
         token = current_call.set(self)
         try:
             await self._stream(spec, node, spec.function(target, **arguments))

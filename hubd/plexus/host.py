@@ -25,6 +25,7 @@ from pydantic_core import from_json, to_json
 
 from hubd.activation.base import Activation
 from hubd.activation.host import ChildProcess, Option, Resolved
+from hubd.activation.templates import Style, TemplateSource
 from hubd.errors import Cancelled, ExecutionError, HubError, Internal, Timeout
 from hubd.plexus.dispatch import Call, current_call
 from hubd.plexus.hub import Hub
@@ -32,11 +33,12 @@ from hubd.plexus.json_values import to_json_values
 from hubd.plexus.nested_call import NO_CALLER, NestedCaller
 from hubd.plexus.questions import Questions
 from hubd.plexus.resolve import resolve, resolve_each
+from hubd.plexus.templates import by_style
 from hubd.storage.must_await import must_await
 from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.checks import Finding
 from hubd.wire.handle import WireHandle
-from hubd.wire.item import ANSWERS, DECLINED, Guidance, Progress
+from hubd.wire.item import ANSWERS, DECLINED, Progress
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -164,6 +166,19 @@ class PlexusHost:
             for name, entry in node.activation.resolvers.items()
         }
 
+    def renderer(self, style: Style) -> Callable[[Resolved], Awaitable[str]]:
+        """As `Host.renderer`."""
+        return by_style(self._hub, style, self.advise)
+
+    @contextmanager
+    def providing_templates(self, source: TemplateSource) -> Iterator[None]:
+        """As `Host.providing_templates`."""
+        self._hub.template_sources.append(source)
+        try:
+            yield
+        finally:
+            self._hub.template_sources.remove(source)
+
     @must_await
     async def add_child(self, parent: Activation, child: Activation) -> None:
         """As `Host.add_child`."""
@@ -227,7 +242,7 @@ class PlexusHost:
         """As `Host.advise`."""
         call = _current_call()
         if call is not None:
-            await call.send(Guidance(call.stamp.metadata(), topic, suggestion, []))
+            await call.advise(topic, suggestion)
 
     def after_sent(self, callback: Callable[[bool], Awaitable[None]]) -> None:
         """As `Host.after_sent`."""

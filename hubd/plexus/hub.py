@@ -12,6 +12,7 @@ from uuid import UUID
 from hubd.activation.base import Activation
 from hubd.activation.class_checks import check_migrations, check_namespace, check_version, name_of
 from hubd.activation.host import Host
+from hubd.activation.templates import TemplateSource
 from hubd.errors import ActivationNotFound, Conflict, InvalidParams, VersionUnsupported
 from hubd.plexus import describe
 from hubd.plexus.actors import Actors
@@ -131,6 +132,8 @@ class Hub:
         self.failed_plugins: list[FailedPlugin] = []
         # The actors of process trees and session tokens.
         self.actors = Actors()
+        # The templates of plugins, the oldest first.
+        self.template_sources: list[TemplateSource] = []
         # Called at every change.
         self._listeners: set[Callable[[Change], None]] = set()
 

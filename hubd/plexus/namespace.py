@@ -1,6 +1,5 @@
 """The methods that the hub answers for every namespace: `schema`, `hash`, `resolve_handle`."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from functools import lru_cache
@@ -14,12 +13,14 @@ from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import UnreadHandle
 from hubd.activation.host import Resolved
 from hubd.activation.method import UNIVERSAL, Method, MethodMark, mark_of, method, read_method
-from hubd.errors import ActivationNotFound, HubError, MethodNotFound
-from hubd.mustache.template import MAX_TEMPLATE, Template
+from hubd.activation.templates import Style
+from hubd.errors import ActivationNotFound, HubError, InvalidParams, MethodNotFound
+from hubd.mustache.template import MAX_TEMPLATE
 from hubd.plexus.describe import method_schema
 from hubd.plexus.grants import may_call, refusal, visible_hash, visible_schema
 from hubd.plexus.hub import Hub, Node
 from hubd.plexus.resolve import Answer, resolve, resolve_each
+from hubd.plexus.templates import Advise, TextOf, by_style, by_template
 from hubd.wire.caller import Actor
 from hubd.wire.jsonrpc import dump
 from hubd.wire.text import did_you_mean
@@ -51,7 +52,7 @@ class ResolvedHandle(Event, tag="resolved"):
     data: dict[str, Any]
     origin: HandleOrigin
     summary: str
-    text: str | None = Field(description="The data as text, if the call has a template")
+    text: str | None = Field(description="The data as text, if the call has a template or a style")
 
 
 class UnresolvedHandle(Event, tag="unresolved"):
@@ -65,10 +66,11 @@ class UnresolvedHandle(Event, tag="unresolved"):
 class Namespace:
     """The universal methods of one namespace, as an actor sees it."""
 
-    def __init__(self, hub: Hub, node: Node, actor: Actor) -> None:
+    def __init__(self, hub: Hub, node: Node, actor: Actor, advise: Advise) -> None:
         self.hub = hub
         self.node = node
         self.actor = actor
+        self._advise = advise
 
     @method(streaming=False, read_only=True)
     async def schema(self, method: str | None = None) -> AsyncIterator[Encoded]:
@@ -102,31 +104,40 @@ class Namespace:
         self,
         handle: UnreadHandle | Annotated[list[UnreadHandle], Field(max_length=MAX_HANDLES)],
         template: Annotated[str, Field(max_length=MAX_TEMPLATE)] | None = None,
+        style: Style | None = None,
     ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle | Encoded]:
         """Show the data of a handle, or of each handle of a list.
 
         Args:
             handle: Handle, or array of handles. A handle that fails does not stop the others.
-            template: Mustache template for the data, such as `{{role}}: {{content}}`.
+            template: Mustache template for the data, such as `{{role}}: {{content}}`, or the name
+                of a registered one.
+            style: Style of the text, by the templates of the handle types: `default`, `compact` or
+                `verbose`.
         """
-        parsed = None
+        if template is not None and style is not None:
+            raise InvalidParams(
+                "template and style exclude each other", suggestion="Give only one of them"
+            )
+        text_of: TextOf | None = None
         if template is not None:
-            # In a thread, because a long template would block other calls.
-            parsed = await asyncio.to_thread(Template.parse, template)
+            text_of = await by_template(self.hub, template, self._advise)
+        elif style is not None:
+            text_of = by_style(self.hub, style, self._advise)
         if not isinstance(handle, list):
             owner, results = await resolve(self.hub, handle, within=self.node)
-            for resolved in await resolved_events(owner, results, parsed):
+            for resolved in await resolved_events(owner, results, text_of):
                 yield resolved
             return
         async with aclosing(resolve_each(self.hub, handle, within=self.node)) as answers:
-            async for event in answer_events(handle, answers, parsed):
+            async for event in answer_events(handle, answers, text_of):
                 yield event
 
 
 async def answer_events(
     handles: Iterable[str | dict[str, Any]],
     answers: AsyncIterator[Answer],
-    template: Template | None = None,
+    text_of: TextOf | None = None,
 ) -> AsyncIterator[UnresolvedHandle | Encoded]:
     """Yield an event for each handle, in the order of the handles."""
     remaining = iter(handles)
@@ -136,17 +147,15 @@ async def answer_events(
             text = handle if isinstance(handle, str) else dump(handle).decode()
             yield UnresolvedHandle(handle=text, code=answer.code, message=answer.message)
         else:
-            for event in await resolved_events(*answer, template):
+            for event in await resolved_events(*answer, text_of):
                 yield event
 
 
 async def resolved_events(
-    owner: Node, results: list[Resolved], template: Template | None
+    owner: Node, results: list[Resolved], text_of: TextOf | None
 ) -> list[Encoded]:
     """Return `ResolvedHandle` events, without parsing and encoding the data again."""
-    texts: list[str | None] = [None] * len(results)
-    if template is not None:
-        texts = await asyncio.to_thread(_render, template, results)
+    texts = [await text_of(entry) if text_of is not None else None for entry in results]
     return [
         Encoded(
             b'{"type":"resolved","handle":%b,"kind":"%b","data":%b,"origin":%b,"summary":%b,'
@@ -162,11 +171,6 @@ async def resolved_events(
         )
         for entry, text in zip(results, texts, strict=True)
     ]
-
-
-def _render(template: Template, results: list[Resolved]) -> list[str | None]:
-    """Return the data as text, without HTML escapes."""
-    return [template.render(entry.data, escape=False) for entry in results]
 
 
 # Cached, because many handles have the same plugin and method.

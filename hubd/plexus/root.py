@@ -7,13 +7,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from hubd.activation import Activation, Encoded, Event, Unavailable, method
+from hubd.activation import Activation, Encoded, Event, Style, Unavailable, method
 from hubd.activation.params import NodeId, TreeId
 from hubd.plexus.dispatch import current_call
 from hubd.plexus.grants import may_see, visible_hash, visible_methods
 from hubd.plexus.hub import Hub, Node
 from hubd.plexus.namespace import UNIVERSAL_METHODS, ResolvedHandle, UnresolvedHandle, answer_events
 from hubd.plexus.resolve import resolve_each
+from hubd.plexus.templates import by_style
 from hubd.storage.arbor import tree, walk
 from hubd.wire.caller import Actor
 from hubd.wire.paths import HUB_NAME
@@ -135,6 +136,7 @@ class Plexus(Activation, version="1.0.0"):
         tree_id: TreeId,
         node_id: NodeId | None = None,
         lanes: list[Literal["main", "events"]] | None = None,
+        style: Style | None = None,
     ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle | Encoded]:
         """Show the data of every handle in a tree, or on the path to a node.
 
@@ -145,6 +147,8 @@ class Plexus(Activation, version="1.0.0"):
             tree_id: Tree id, or its first 8 or more digits.
             node_id: Id of the node at the end of the path, or its last 4 or more digits.
             lanes: Lanes to walk; by default `main` and the lane of the node.
+            style: Style of the text, by the templates of the handle types: `default`, `compact` or
+                `verbose`.
         """
         database = self.hub.database
         if database is None:
@@ -158,10 +162,12 @@ class Plexus(Activation, version="1.0.0"):
             if not lanes:
                 walked.add(place.lane)
             pages = walk.nodes(database, await walk.path(database, place), frozenset(walked))
+        advise = current_call.get().advise
+        text_of = by_style(self.hub, style, advise) if style is not None else None
         async for page in pages:
             handles = [node.handle for node in page if node.handle is not None]
             async with aclosing(resolve_each(self.hub, handles)) as answers:
-                async for event in answer_events(handles, answers):
+                async for event in answer_events(handles, answers, text_of):
                     yield event
 
     def _visible(self, actor: Actor) -> Iterator[Node]:

@@ -34,6 +34,8 @@ SURFACE = [
     "PromptArgument",
     "PromptMessage",
     "Resolved",
+    "Style",
+    "TemplateSource",
     "Timeout",
     "Tx",
     "Unavailable",

@@ -14,8 +14,7 @@ from hubd.mustache.parser import Variable
 from hubd.mustache.template import MAX_OUTPUT, MAX_TEMPLATE
 from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
-from hubd.plugins.mustache import plugin as activation
-from hubd.plugins.mustache import store
+from hubd.plugins.mustache import library, store
 from hubd.plugins.mustache.plugin import Mustache
 from hubd.plugins.mustache.prompts import SECTION, data_of
 from hubd.wire.values import listed_values
@@ -160,7 +159,7 @@ async def test_rendering_is_bounded(hub: Hub) -> None:
 
 
 async def test_the_number_and_length_of_partials_are_limited(hub: Hub) -> None:
-    many = "".join(f"{{{{>p{n}}}}}" for n in range(activation.MAX_PARTIALS + 1))
+    many = "".join(f"{{{{>p{n}}}}}" for n in range(library.MAX_PARTIALS + 1))
     error = await call_error(hub, "mustache.render", template=many)
     assert error["message"] == "the template has more than 100 partials"
     long = "x" * MAX_TEMPLATE
@@ -179,6 +178,8 @@ async def test_register_template_returns_the_variables_and_a_handle(hub: Hub) ->
         "name": "mail",
         "variables": ["to.name", "lines", "text", "me"],
         "replaced": False,
+        "handle_type": None,
+        "style": None,
         "handle": f"{HANDLE}mail",
     }
 
@@ -331,8 +332,13 @@ async def test_templates_are_listed_by_name(hub: Hub) -> None:
     times = [entry.pop("updated_at") for entry in page["templates"]]
     assert all(isinstance(time, int) for time in times)
     assert page["templates"] == [
-        {"name": "a", "description": "", "variables": []},
-        {"name": "b", "description": "The second", "variables": ["x", "y", "z"]},
+        {"name": "a", "description": "", "variables": [], "handle_types": []},
+        {
+            "name": "b",
+            "description": "The second",
+            "variables": ["x", "y", "z"],
+            "handle_types": [],
+        },
     ]
     # Shells complete names with this list.
     spec = Mustache.methods["render"]

@@ -49,7 +49,8 @@ class World(NamedTuple):
 
 def register(tx: Tx, name: str) -> object:
     text = "Hello {{name}}"
-    return mustache.register(tx, name, text, "", Template.parse(text), replace=True, now=NOW)
+    new = mustache.NewTemplate(name, text, "", Template.parse(text), NOW)
+    return mustache.register(tx, new, mustache.Tie("notes::add", "compact"), replace=True)
 
 
 def add_fetch(tx: Tx, fetch_id: bytes) -> None:

@@ -16,6 +16,8 @@ from hubd.storage.arbor import walk
 from hubd.storage.arbor.tree import Place
 from hubd.storage.arbor.walk import MAIN_ONLY, Node
 from hubd.storage.database import Database
+from hubd.wire.summary import SUMMARY_LENGTH
+from hubd.wire.text import shorten
 
 Speaker = Literal["system", "user", "assistant", "tool", "attachment"]
 
@@ -59,10 +61,11 @@ class Type(NamedTuple):
 
 
 class Types:
-    """The types of nodes, by the handle types that the hub has."""
+    """The types of nodes, by the handle types that the hub has, and their data in one line."""
 
     def __init__(self, host: Host) -> None:
         self._kinds: Mapping[str, str] = host.handle_kinds()
+        self._text_of = host.renderer("compact")
 
     def of(self, node: Node) -> Type:
         """Return the type of a node; an empty one for texts, attachments and unknown handles."""
@@ -72,6 +75,11 @@ class Types:
         method = rest.partition("::")[2].partition(":")[0]
         kind = self._kinds.get(f"{plugin}::{method}")
         return Type(plugin, kind) if kind else Type()
+
+    async def line(self, answer: Resolved) -> str:
+        """Return data in one line: by the template of its handle type, else its summary."""
+        text = await self._text_of(answer)
+        return shorten(" ".join(text.split()), SUMMARY_LENGTH)
 
 
 def is_attachment(node: Node) -> bool:
@@ -139,7 +147,7 @@ async def _of_data(
     if type_of.kind == "turn":
         return []  # its messages are steps of their own
     if answer.kind != "message":
-        note = {"type": "attachment", "kind": answer.kind, "text": answer.summary}
+        note = {"type": "attachment", "kind": answer.kind, "text": await types.line(answer)}
         return [Entry(node, "attachment", [note])]
     data = answer.data
     if data.get("synthetic") is True:

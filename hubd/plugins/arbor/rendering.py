@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from hubd.activation import Host, HubError
+from hubd.activation import Host, HubError, Style
 from hubd.plugins.arbor.box_drawing import DEPTH, Line, draw, handle_line, text_line
 from hubd.storage import ids
 from hubd.storage.arbor import outline, walk
@@ -61,6 +61,7 @@ async def render(
     lanes: frozenset[int],
     limits: Limits,
     marks: Mapping[str, list[str]] | None = None,
+    style: Style | None = None,
 ) -> Rendering:
     """Draw a tree. With a host, show the data behind handles instead of the handles.
 
@@ -71,6 +72,7 @@ async def render(
         lanes: The lanes to show.
         limits: The largest size of the drawing.
         marks: Names for nodes, by their ids.
+        style: Show the data by the templates of this style.
     """
     nodes: list[Node] = []
     async for page in walk.whole(db, tree, lanes, depth=limits.depth):
@@ -85,7 +87,7 @@ async def render(
     short_ids = await outline.short_ids(
         db, tree.key, [node.id for node in nodes if node.lane == MAIN]
     )
-    resolved = await _resolve(host, nodes, limits.width) if host else {}
+    resolved = await _resolve(host, nodes, limits.width, style) if host else {}
 
     def compose() -> Rendering:
         entries = [
@@ -163,10 +165,13 @@ class _Resolved(NamedTuple):
     fields: Mapping[str, Any]
 
 
-async def _resolve(host: Host, nodes: list[Node], width: int) -> dict[int, _Resolved]:
+async def _resolve(
+    host: Host, nodes: list[Node], width: int, style: Style | None
+) -> dict[int, _Resolved]:
     """Return the data behind each handle, by the key of its node."""
     external = [(node.key, node.handle) for node in nodes if node.handle is not None]
     resolved: dict[int, _Resolved] = {}
+    text_of = host.renderer(style) if style is not None else None
     answers = host.resolve_each([handle for _, handle in external])
     async with aclosing(answers):
         keys = iter(external)
@@ -176,9 +181,9 @@ async def _resolve(host: Host, nodes: list[Node], width: int) -> dict[int, _Reso
                 reason = text_line(f"{handle_line(handle)[1:-1]}: {answer.message}", width)
                 resolved[key] = _Resolved(f"[unresolved: {reason}]", {})
             else:
-                resolved[key] = _Resolved(
-                    text_line(answer.summary, width), _fields(answer.kind, answer.data, width)
-                )
+                text = await text_of(answer) if text_of is not None else answer.summary
+                fields = _fields(answer.kind, answer.data, width)
+                resolved[key] = _Resolved(text_line(text.strip(), width), fields)
     return resolved
 
 

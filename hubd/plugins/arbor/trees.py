@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Unpack
 
 from pydantic import Field
 
-from hubd.activation import Encoded, NotFound, Progress, method
+from hubd.activation import Encoded, NotFound, Progress, Style, method
 from hubd.activation.pages import RowLimit
 from hubd.activation.params import TreeId
 from hubd.plugins.arbor import events
@@ -91,6 +91,7 @@ class Trees(ArborBase):
         self,
         tree_id: TreeId,
         resolve: bool = False,
+        style: Style | None = None,
         depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)] = DEPTH,
         lanes: Lanes = None,
         limit: Annotated[int, Field(ge=1, le=MAX_NODES)] = MAX_NODES,
@@ -101,6 +102,8 @@ class Trees(ArborBase):
         Args:
             tree_id: The id of the tree, or its first 8 or more digits.
             resolve: Show one line of the data behind each handle instead of the handle.
+            style: Show the data in this style, by the templates of the handle types: `default`,
+                `compact` or `verbose`.
             depth: The deepest level of `nodes`. The text always ends at level 200.
             lanes: The lanes to show; `main` by default.
             limit: The maximum number of nodes; the oldest are drawn.
@@ -108,9 +111,9 @@ class Trees(ArborBase):
         """
         row = await tree.look_up(self.db, tree_id)
         limits = Limits(depth=depth, nodes=limit, width=width)
-        host = self.host if resolve else None
+        host = self.host if resolve or style is not None else None
         marks = await self.host.marks(ids.text(row.id))
-        rendering = await render(self.db, host, row, lanes_of(lanes), limits, marks)
+        rendering = await render(self.db, host, row, lanes_of(lanes), limits, marks, style)
         return encoded(
             events.TreeRender,
             tree_id=ids.text(row.id),

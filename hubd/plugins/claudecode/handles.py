@@ -39,7 +39,17 @@ class ThinkingRef(Handle, method="thinking", kind="block", summary="thinking: {t
     block_index: int
 
 
-class ToolUseRef(Handle, method="tool_use", kind="block", summary="{tool_name} {input}"):
+class ToolUseRef(
+    Handle,
+    method="tool_use",
+    kind="block",
+    summary="{tool_name} {input}",
+    templates={
+        # The principal field of the common tools.
+        "compact": "{{tool_name}}{{#input}} {{command}}{{file_path}}{{url}}{{pattern}}{{/input}}",
+        "verbose": "{{tool_name}}\n{{input}}",
+    },
+):
     """Points at a tool call."""
 
     blob_id: UUID
@@ -47,7 +57,13 @@ class ToolUseRef(Handle, method="tool_use", kind="block", summary="{tool_name} {
     tool_name: str
 
 
-class ToolResultRef(Handle, method="tool_result", kind="output", summary="{output}"):
+class ToolResultRef(
+    Handle,
+    method="tool_result",
+    kind="output",
+    summary="{output}",
+    templates={"compact": "{{#is_error}}failed: {{/is_error}}{{output}}"},
+):
     """Points at the result of a tool call."""
 
     blob_id: UUID

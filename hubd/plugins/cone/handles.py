@@ -13,7 +13,13 @@ VERSION: Final = "1.0.0"
 Role = Literal["system", "user", "assistant"]
 
 
-class MessageRef(Handle, method="chat", kind="message", summary="{role}: {content}"):
+class MessageRef(
+    Handle,
+    method="chat",
+    kind="message",
+    summary="{role}: {content}",
+    templates={"verbose": "{{role}} ({{name}}{{#model}}, {{model}}{{/model}}):\n{{content}}"},
+):
     """The handle of one message."""
 
     message_id: Annotated[UUID, Prefix("msg-"), Field(description="The id of the message")]

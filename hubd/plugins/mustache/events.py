@@ -25,6 +25,8 @@ class TemplateRegistered(Event, summary="registered template {name}"):
     name: str
     variables: list[str] = Field(description="The names that data can define")
     replaced: bool = Field(description="Whether it replaced another template")
+    handle_type: str | None = Field(description="The handles that it shows, as PLUGIN::METHOD")
+    style: str | None = Field(description="The style in which it shows them")
     handle: TemplateRef
 
 
@@ -49,6 +51,7 @@ class TemplateEntry(BaseModel, defer_build=True):
     name: str
     description: str
     variables: list[str]
+    handle_types: list[str] = Field(description="The handles that it shows: PLUGIN::METHOD STYLE")
     updated_at: int
 
 

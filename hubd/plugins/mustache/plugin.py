@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from difflib import get_close_matches
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -12,38 +12,41 @@ from hubd.activation import (
     Activation,
     AnyHandle,
     InvalidParams,
-    NotFound,
     Prompt,
     PromptMessage,
+    Style,
     method,
     resolver,
 )
 from hubd.activation.pages import RowLimit, limited
-from hubd.mustache.template import MAX_TEMPLATE, Template
+from hubd.mustache.template import MAX_TEMPLATE
 from hubd.plugins.mustache import events, store
 from hubd.plugins.mustache.events import TemplateRef
+from hubd.plugins.mustache.library import Library
 from hubd.plugins.mustache.prompts import all_variables, data_of, prompts
 from hubd.wire.text import did_you_mean
 
-# The number of partials of one rendering, and their characters in all.
-MAX_PARTIALS: Final = 100
-MAX_PARTIALS_TEXT: Final = 1024 * 1024
-# The number of names to compare with an unknown one, and the number to list.
-MAX_COMPARED: Final = 1000
-NEAREST: Final = 10
+MAX_NAME: Final = 100
 
 NewName = Annotated[
     str,
-    Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", examples=["greeting"]),
+    Field(max_length=MAX_NAME, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", examples=["greeting"]),
 ]
 # The name in a lookup; it may be any text.
 Name = Annotated[str, Field(min_length=1, max_length=100, examples=["greeting"])]
+HandleType = Annotated[
+    str,
+    Field(
+        max_length=200,
+        pattern=r"^[A-Za-z0-9._-]+::[A-Za-z0-9._-]+$",
+        examples=["mustache::register_template"],
+    ),
+]
 Text = Annotated[str, Field(max_length=MAX_TEMPLATE, examples=["Hello {{name}}!"])]
 Data = Annotated[dict[str, Any], Field(examples=[{"name": "Ann"}])]
 
 LIST_NAMES: Final = {"name": "mustache.list_templates"}
-COMBINE: Final = "Combine some of the templates"
-LIST_HINT: Final = "List the templates with `synapse mustache list-templates`"
+STYLE_HINT: Final = "Add --handle-type PLUGIN::METHOD, such as notes::add"
 
 
 class Mustache(Activation, namespace="mustache", version="1.0.0"):
@@ -81,10 +84,10 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
             handle: A handle, for the data behind it. Fields of `data` override it.
             escape: The escaping of values.
         """
-        text = template if template is not None else (await self._stored(name or "")).text
-        parsed = await self._parse(text)
+        text = template if template is not None else (await self._library.stored(name or "")).text
+        parsed = await self._library.parse(text)
         resolved = (await self.host.resolve(handle)).data if handle is not None else {}
-        partials = await self._partials(parsed)
+        partials = await self._library.partials(parsed)
         values = {**resolved, **(data or {})}
         output = await asyncio.to_thread(parsed.render, values, partials, escape=escape == "html")
         return events.Rendered(text=output)
@@ -92,33 +95,54 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
     @method(completes=LIST_NAMES)
     async def register_template(
         self,
-        name: NewName,
         template: Text,
+        name: NewName | None = None,
+        handle_type: HandleType | None = None,
+        style: Style | None = None,
         description: Annotated[str, Field(max_length=1000)] = "",
         replace: bool = False,
     ) -> events.TemplateRegistered:
-        """Store a template under a name.
+        """Store a template under a name, for a handle type, or both.
+
+        With a handle type, `resolve_handle --style`, trees and documents show the data of such
+        handles by this template.
 
         Args:
-            name: The name: letters, digits, '.', '_' and '-'.
             template: The text of the template.
+            name: The name: letters, digits, '.', '_' and '-'; by default made of the handle type
+                and the style.
+            handle_type: The handles to show by the template, as `PLUGIN::METHOD`.
+            style: The style in which they are shown so: `default`, `compact` or `verbose`.
             description: The purpose of the template.
-            replace: Overwrite another template with this name.
+            replace: Overwrite another template with this name, or of this type and style.
         """
-        parsed = await self._parse(template)
-        now = int(time.time())
+        if handle_type is None and style is not None:
+            raise InvalidParams("a style needs a handle type", suggestion=STYLE_HINT)
+        if handle_type is None and name is None:
+            raise InvalidParams("a template needs a name or a handle type", suggestion=STYLE_HINT)
+        tie = store.Tie(handle_type, style or "default") if handle_type is not None else None
+        parsed = await self._library.parse(template)
+        new = store.NewTemplate(
+            name or _name_of(tie), template, description, parsed, int(time.time())
+        )
         outcome = await self.db.transaction(
-            lambda tx: store.register(
-                tx, name, template, description, parsed, replace=replace, now=now
-            )
+            lambda tx: store.register(tx, new, tie, replace=replace)
         )
         if outcome != "same":
             self.host.prompts_changed()
+        kinds = self.host.handle_kinds()
+        if tie is not None and tie.handle_type not in kinds:
+            nearest = did_you_mean(tie.handle_type, kinds)
+            await self.host.advise(
+                "handle_type", f"No plugin has handles {tie.handle_type} now. {nearest}".rstrip()
+            )
         return events.TemplateRegistered(
-            name=name,
+            name=new.name,
             variables=[variable.name for variable in parsed.variables],
             replaced=outcome == "replaced",
-            handle=TemplateRef(name=name),
+            handle_type=tie.handle_type if tie else None,
+            style=tie.style if tie else None,
+            handle=TemplateRef(name=new.name),
         )
 
     @method(read_only=True, render="table")
@@ -131,12 +155,14 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
             limit: The maximum number of templates; all by default.
         """
         async for page in limited(self._pages(), limit):
+            ties = await store.ties(self.db, [template.name for template in page])
             yield events.TemplateList(
                 templates=[
                     events.TemplateEntry(
                         name=template.name,
                         description=template.description,
                         variables=[variable.name for variable in template.variables],
+                        handle_types=ties.get(template.name, []),
                         updated_at=template.updated_at,
                     )
                     for template in page
@@ -150,7 +176,7 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
         Args:
             name: The name of the template.
         """
-        return _template_data(await self._stored(name))
+        return _template_data(await self._library.stored(name))
 
     @method(destructive=True, completes=LIST_NAMES)
     async def delete_template(self, name: Name) -> events.TemplateDeleted:
@@ -160,14 +186,19 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
             name: The name of the template.
         """
         if not await self.db.transaction(lambda tx: store.delete(tx, name)):
-            raise await self._not_found(name)
+            raise await self._library.not_found(name)
         self.host.prompts_changed()
         return events.TemplateDeleted(name=name)
 
     @resolver
     async def template(self, ref: TemplateRef) -> events.TemplateData:
         """Read the current version of a template."""
-        return _template_data(await self._stored(ref.name))
+        return _template_data(await self._library.stored(ref.name))
+
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Offer the templates to the hub."""
+        with self.host.providing_templates(self._library):
+            yield
 
     async def offer_prompts(self) -> Sequence[Prompt]:
         """Return all templates as prompts."""
@@ -175,8 +206,8 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
 
     async def fill_prompt(self, name: str, arguments: Mapping[str, str]) -> Sequence[PromptMessage]:
         """Render a template as a message, without escaping."""
-        parsed = await self._parse((await self._stored(name)).text)
-        partials = await self._partials(parsed)
+        parsed = await self._library.parse((await self._library.stored(name)).text)
+        partials = await self._library.partials(parsed)
         variables = all_variables(
             parsed.variables, (partial.variables for partial in partials.values())
         )
@@ -184,68 +215,21 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
         output = await asyncio.to_thread(parsed.render, values, partials, escape=False)
         return [PromptMessage("user", output)]
 
+    @cached_property
+    def _library(self) -> Library:
+        return Library(self.db, self.host)
+
     async def _pages(self) -> AsyncIterator[list[store.TemplateInfo]]:
         after = ""
         while page := await store.page(self.db, after):
             yield page
             after = page[-1].name
 
-    async def _stored(self, name: str) -> store.Stored:
-        """Return a template by its name.
 
-        Raises:
-            NotFound: No template has this name; the error suggests the nearest names.
-        """
-        stored = await store.find(self.db, name)
-        if stored is None:
-            raise await self._not_found(name)
-        return stored
-
-    async def _not_found(self, name: str) -> NotFound:
-        names = await store.names(self.db, MAX_COMPARED)
-        # In a thread, because long names take seconds to compare.
-        nearest = await asyncio.to_thread(get_close_matches, name, names, NEAREST, 0.0)
-        return NotFound(
-            f"there is no template '{name}'",
-            suggestion=did_you_mean(name, nearest) or LIST_HINT,
-            available=nearest,
-        )
-
-    async def _partials(self, template: Template) -> dict[str, Template]:
-        """Return the partials of a template, and their partials. Missing ones are left out.
-
-        Raises:
-            InvalidParams: They are too many, or too long.
-        """
-        partials: dict[str, Template] = {}
-        seen: set[str] = set()
-        length = 0
-        waiting = list(template.partials)
-        while waiting:
-            name = waiting.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            if len(seen) > MAX_PARTIALS:
-                raise InvalidParams(
-                    f"the template has more than {MAX_PARTIALS} partials", suggestion=COMBINE
-                )
-            stored = await store.find(self.db, name)
-            if stored is None:
-                continue
-            length += len(stored.text)
-            if length > MAX_PARTIALS_TEXT:
-                raise InvalidParams(
-                    f"the partials have more than {MAX_PARTIALS_TEXT:,} characters",
-                    suggestion=COMBINE,
-                )
-            partials[name] = await self._parse(stored.text)
-            waiting += partials[name].partials
-        return partials
-
-    async def _parse(self, text: str) -> Template:
-        """Parse a template in a thread, so that a long one does not delay other calls."""
-        return await self.host.in_thread(Template.parse, text)
+def _name_of(tie: store.Tie | None) -> str:
+    """Return the name of a template that has only a handle type and a style."""
+    assert tie is not None
+    return f"{tie.handle_type.replace('::', '.')}.{tie.style}"[-MAX_NAME:].lstrip("._-")
 
 
 def _template_data(stored: store.Stored) -> events.TemplateData:

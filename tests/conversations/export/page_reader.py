@@ -44,6 +44,8 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.external: list[str] = []
         self.elements: list[str] = []
+        # The number of entries of each branch.
+        self.articles: dict[str, int] = {}
         self.text = ""
         self._open: list[str] = []
         self.policy = ""
@@ -66,6 +68,10 @@ class Page(HTMLParser):
             if values["id"] in self.anchors:
                 self.problems.append(f"{values['id']} twice")
             self.anchors.add(values["id"])
+        if tag == "section":
+            self.articles[values["id"]] = 0
+        if tag == "article" and self.articles:
+            self.articles[list(self.articles)[-1]] += 1
         if tag == "a":
             self._link(values)
         if tag == "img" and not IMAGE.fullmatch(values["src"]):

@@ -86,8 +86,9 @@ async def test_every_branch_is_on_the_page_once_and_linked(here: World) -> None:
         assert set(branch_links) == ({"b1", "b2"} if name != "third" else {"b1", "b2", "b3"})
         assert page.elements.count("article") == 6
         # The path of the document is the first branch.
-        first_branch = page.text.partition("Continues after")[0]
-        assert last in first_branch
+        parts = await here.call("claudecode.export", name=name)
+        assert page.articles["b1"] == sum("## " in part["text"] for part in parts)
+        assert f"say: {last}" in page.text.partition("Continues after")[0]
         for head in ("s", "other", "third"):
             assert head in page.text
     assert f"n{question['node_id']}" in page.anchors
@@ -98,9 +99,16 @@ async def test_secrets_are_replaced_also_in_titles_and_names(here: World) -> Non
     await here.chat(say(f"a {key}"), name=key)
     page = await exported(here, key)
     assert key not in page.text
-    # Title, heading, the name of the head twice, title of the branch, question and answer.
-    assert page.text.count("[REDACTED:aws-access-key]") == 7
-    assert (await exported(here, key, redact=False)).text.count(key) == 7
+    # Title, heading, question, answer, and the name of the head there.
+    assert page.text.count("[REDACTED:aws-access-key]") == 5
+    [question, _] = await here.call("get_conversation", name=key)
+    await here.one("fork", name=key, new_name="other", at=question["node_id"])
+    await here.chat(say(f"b {key}"), name="other")
+    page = await exported(here, key)
+    assert key not in page.text
+    # Also in the list of branches, in the heading of a branch and in the link to it.
+    replaced = page.text.count("[REDACTED:aws-access-key]")
+    assert replaced == (await exported(here, key, redact=False)).text.count(key) > 10
 
 
 async def test_a_tree_with_too_many_nodes_has_one_path(

@@ -78,15 +78,13 @@ def branch_link(number: int, title: str, heads: list[str]) -> str:
     return f'<a href="#b{number}">{one_line(title, LINE_LENGTH) or "(empty)"}</a>{names}'
 
 
-def branch_start(number: int, title: str, fork: str | None) -> str:
+def branch_start(number: int, title: str, fork: str) -> str:
     """Return the beginning of a branch.
 
     Args:
-        number: The number of the branch, from 1 for the path of the document.
+        number: The number of the branch.
         title: The title.
-        fork: The anchor of the entry after which the branch begins; None for the first branch.
+        fork: The anchor of the entry after which the branch begins.
     """
-    if fork is None:
-        return f'<section id="b{number}">'
     line = f'<p class="note">Continues after <a href="#{fork}">this message</a>.</p>'
     return f'<section id="b{number}"><h2>{one_line(title, LINE_LENGTH) or "(empty)"}</h2>{line}'

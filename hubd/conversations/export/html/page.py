@@ -1,5 +1,6 @@
 """The pieces of the page, in order: its head, the list of branches, and each branch."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from functools import partial
@@ -53,7 +54,7 @@ class _Writer:
         self._db = db
         self._host = host
         self._redacted = redacted
-        # The titles of the branches.
+        # The titles of the branches, if there are several.
         self._titles: list[str] = []
         # By the key of a step: the numbers of the branches after it, and the names of heads there.
         self._forks: dict[int, list[int]] = {}
@@ -75,21 +76,25 @@ class _Writer:
         self, outline: Outline, conversation: Conversation
     ) -> AsyncGenerator[str, None]:
         """Yield the list of branches, then the entries of each branch."""
-        branches = outline.branches(conversation.place.id)
+        # In a thread, because a large tree takes a while.
+        branches = await asyncio.to_thread(outline.branches, conversation.place.id)
         self._forks = forks_of(branches)
         for name, node_id in conversation.heads:
             step = outline.step(node_id)
             if step is not None:
                 self._heads.setdefault(step, []).append(self.without_secrets(name))
-        yield "<nav><p>Branches:</p><ol>"
-        for number, branch in enumerate(branches, 1):
-            self._titles.append(await self._title(branch))
-            yield f"<li>{self._link(number, branch.steps)}</li>"
-        yield "</ol></nav>"
+        if len(branches) > 1:
+            yield "<nav><p>Branches:</p><ol>"
+            for number, branch in enumerate(branches, 1):
+                self._titles.append(await self._title(branch))
+                yield f"<li>{self._link(number, branch.steps)}</li>"
+            yield "</ol></nav>"
         for number, branch in enumerate(branches, 1):
             before = await walk.by_keys(self._db, [branch.fork]) if branch.fork else []
-            fork = _anchor(before[0]) if before else None
-            yield branch_start(number, self._titles[number - 1], fork)
+            if before:
+                yield branch_start(number, self._titles[number - 1], _anchor(before[0]))
+            else:
+                yield f'<section id="b{number}">'
             for start in range(0, len(branch.steps), PAGE):
                 nodes = await walk.by_keys(self._db, branch.steps[start : start + PAGE])
                 async with aclosing(self._steps(nodes)) as pieces:
