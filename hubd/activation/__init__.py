@@ -22,6 +22,7 @@ from hubd.errors import (
     Unavailable,
 )
 from hubd.storage.database import Tx
+from hubd.storage.search.source import UNFINISHED, Document, Reader, SearchSource, Unfinished
 from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.checks import Finding
 from hubd.wire.handle import WireHandle
@@ -38,6 +39,7 @@ __all__ = [
     "Client",
     "Conflict",
     "Context",
+    "Document",
     "Encoded",
     "Event",
     "ExecutionError",
@@ -56,10 +58,14 @@ __all__ = [
     "Prompt",
     "PromptArgument",
     "PromptMessage",
+    "Reader",
     "Resolved",
+    "SearchSource",
     "Timeout",
     "Tx",
+    "UNFINISHED",
     "Unavailable",
+    "Unfinished",
     "WireHandle",
     "columns",
     "method",

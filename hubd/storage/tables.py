@@ -152,4 +152,12 @@ HUB_MIGRATIONS: Final[tuple[str, ...]] = (
         UNIQUE (digest, number)
     ) STRICT;
     """,
+    # Rows that changed after they were indexed for the search.
+    """
+    CREATE TABLE hub_search_changes (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        source TEXT NOT NULL,
+        row_key INTEGER NOT NULL
+    ) STRICT;
+    """,
 )

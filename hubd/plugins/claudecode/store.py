@@ -1,12 +1,13 @@
 """The SQL of blobs, turns, processes, imports and the queue. sessions.py has that of sessions."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
+from hubd.activation import Reader
 from hubd.errors import NotFound
 from hubd.storage import ids
 from hubd.storage.arbor.tree import Place
@@ -20,6 +21,21 @@ _BREAK_OFF: Final = (
 # Characters of a prompt that lists show.
 PROMPT_LENGTH: Final = 200
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes WHERE key = ?"
+
+
+# The rows of the search sources.
+SEARCHED_BLOBS: Final = """
+    SELECT b.key, b.id, b.tree, b.blob_type, b.complete, b.created_at, b.session_id,
+        length(b.data) AS length, s.name AS session, b.data
+    FROM claudecode_blobs AS b LEFT JOIN claudecode_sessions AS s ON s.id = b.session_id
+"""
+SEARCHED_SESSIONS: Final = "SELECT key, id, name, created_at FROM claudecode_sessions"
+# The tool of a call, which is not far before its result.
+TOOL_OF_CALL: Final = (
+    "SELECT data ->> '$.block.name' FROM claudecode_blobs WHERE tree = ? AND key < ? "
+    "AND key > ? - 2000 AND blob_type = 'tool_use' AND data ->> '$.block.id' = ? "
+    "ORDER BY key DESC LIMIT 1"
+)
 
 
 class Blob(NamedTuple):
@@ -36,20 +52,38 @@ class Blob(NamedTuple):
         return self.complete and self.data.get("finished") is not False
 
 
+def texts_of_blocks(reader: Reader, blob_ids: Sequence[bytes]) -> list[str]:
+    """Return the data of the text blocks among these blobs, in order of creation."""
+    marks = ", ".join("?" * len(blob_ids))
+    rows = reader.rows(
+        f"SELECT data FROM claudecode_blobs WHERE id IN ({marks}) AND blob_type = 'content' "
+        "ORDER BY key",
+        *blob_ids,
+    )
+    return [data for (data,) in rows]
+
+
 def place_of(tx: Tx, key: int) -> Place:
     """Return the place of an existing node."""
     return Place._make(tx.raw.execute(_PLACE, (key,)).fetchone())
 
 
 def add_blob(
-    tx: Tx, tree: int, blob_type: str, data: dict[str, Any], now: int, *, complete: bool = True
+    tx: Tx,
+    tree: int,
+    session_id: bytes,
+    blob_type: str,
+    data: dict[str, Any],
+    now: int,
+    *,
+    complete: bool = True,
 ) -> bytes:
     """Store a blob; return its id."""
     blob_id = ids.uuid7()
     tx.raw.execute(
-        "INSERT INTO claudecode_blobs (id, tree, blob_type, data, complete, created_at) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (blob_id, tree, blob_type, to_json(data).decode(), int(complete), now),
+        "INSERT INTO claudecode_blobs (id, tree, session_id, blob_type, data, complete, "
+        "created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (blob_id, tree, session_id, blob_type, to_json(data).decode(), int(complete), now),
     )
     return blob_id
 

@@ -120,4 +120,6 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         native_file TEXT
     ) STRICT;
     """,
+    # The session that wrote a blob. Sessions that fork share a tree.
+    "ALTER TABLE claudecode_blobs ADD COLUMN session_id BLOB",
 )
