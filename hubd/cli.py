@@ -27,7 +27,7 @@ from hubd.config import (
     text_setting,
 )
 from hubd.errors import HubError, InvalidParams
-from hubd.wire.paths import HUB_NAME, Paths
+from hubd.wire.paths import HOME_VARIABLE, HUB_NAME, Paths
 
 if TYPE_CHECKING:
     from hubd.wire.checks import Finding
@@ -259,6 +259,14 @@ def _backup(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _service(arguments: argparse.Namespace) -> int:
+    from hubd.daemon import service
+
+    act = service.install if arguments.action == "install" else service.uninstall
+    _message(f"hubd: {act(service.describe(arguments.home or os.environ.get(HOME_VARIABLE)))}")
+    return 0
+
+
 def _settings(arguments: argparse.Namespace) -> Settings:
     level = text_setting(arguments.log_level, "HUBD_LOG_LEVEL", "info").lower()
     if level not in LEVELS:
@@ -393,6 +401,8 @@ def _parser() -> argparse.ArgumentParser:
     backup.add_argument("file", metavar="FILE")
     backup.add_argument("--force", action="store_true", help="replace an existing FILE")
     check = add("check", _check, "Check the database and the files of large contents")
+    service = add("service", _service, "Start the daemon at login (systemd or launchd)")
+    service.add_argument("action", choices=("install", "uninstall"))
     for reader in (status, logs, doctor, check):
         reader.add_argument("--json", action="store_true", help="print JSON")
     return parser

@@ -29,6 +29,7 @@ OPTIONS = {
     "--items": False,
     "--fields": True,
     "--raw": False,
+    "--exit-code": False,
     "--timeout": True,
     "--params": True,
     "--answer": True,
@@ -50,6 +51,8 @@ HUB_VARIABLE = "SYNAPSE_HUB"
 
 # The first word of synapse's own commands.
 BUILT_IN = "self"
+# Its commands that take words of another command.
+STORING = ("alias", "use")
 
 
 class Invocation:
@@ -144,6 +147,12 @@ def plain_words(argv: list[str]) -> list[str]:
     return [words[0] for words, name, _ in _steps(argv) if not name]
 
 
+def replace_first_word(argv: list[str], words: list[str]) -> list[str]:
+    """Return a command line with other words in place of its first plain word."""
+    start = len(before_first_word(argv))
+    return [*argv[:start], *words, *argv[start + 1 :]]
+
+
 def wants_help(argv: list[str]) -> bool:
     """Return whether --help is among the own options."""
     return any(name == "--help" for _, name, _ in _steps(argv))
@@ -152,9 +161,12 @@ def wants_help(argv: list[str]) -> bool:
 def built_in_words(argv: list[str]) -> list[str]:
     """Return the words of a `self` command, with --json and --help at their end.
 
-    The options that select the hub are left out: `own_options` reads them.
+    The options that select the hub are left out: `own_options` reads them. A command that stores
+    other words gets them as they are.
     """
     words = plain_words(argv)
+    if words[1:2] and words[1] in STORING:
+        return [BUILT_IN, *argv[argv.index(BUILT_IN) + 1 :]]
     options = [(name, value) for _, name, value in _steps(argv)]
     if any(
         name == "--json" or (name == "--output" and value in ("json", "ndjson"))

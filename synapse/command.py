@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from hubd.wire.envelope import call_request
-from hubd.wire.terminal import escape_json
+from hubd.wire.terminal import escape_json, one_line
 from synapse.argv import (
     BUILT_IN,
     OUTPUTS,
@@ -26,6 +26,7 @@ from synapse.hub import hubs, refresh
 from synapse.hub.cache import DamagedCache, load
 from synapse.hub.caller import caller_context
 from synapse.params.parser import parse
+from synapse.preferences import apply_defaults
 from synapse.render.choose import choose_renderer, wants_resolved_handles
 from synapse.render.plain import write_json
 
@@ -66,6 +67,12 @@ class _Command:
         self._interruption: BaseException | None = None
 
     def run(self) -> int:
+        try:
+            return self._run()
+        finally:
+            self._show_notice()
+
+    def _run(self) -> int:
         if self._options.flag("--version") and not self._words:
             from hubd import __version__
 
@@ -98,6 +105,8 @@ class _Command:
             raise UsageError(f"--output must be one of {', '.join(OUTPUTS)}")
         if invocation.flag("--help") or not invocation.method:
             return self._describe(cache, invocation)
+        schema = cache.method(invocation.namespace, invocation.method)
+        apply_defaults(invocation, schema, self._hub.paths)
         from synapse.commands.typer_app import build
 
         def execute(tokens: list[str]) -> None:
@@ -125,7 +134,12 @@ class _Command:
             base=invocation.value("--params"),
         )
         path = f"{invocation.namespace}.{invocation.method}"
+        words = " ".join((*invocation.path, invocation.method))
         renderer = choose_renderer(invocation, schema)
+        if invocation.flag("--exit-code"):
+            from synapse.call.exit_status import check_runs_command
+
+            check_runs_command(schema, words)
         if wants_resolved_handles(invocation, schema):
             params.setdefault("resolve", True)
         if invocation.flag("--dry-run"):
@@ -133,7 +147,6 @@ class _Command:
         from synapse.call.call import Retry, call
         from synapse.call.questions import confirm_destruction
 
-        words = " ".join((*invocation.path, invocation.method))
         confirm_destruction(invocation, schema, params, words)
         try:
             connection = self._connect()
@@ -191,6 +204,15 @@ class _Command:
                 raise
             raise UsageError(error.format_message(), hint="See: synapse self --help") from None
         return status if isinstance(status, int) else 0
+
+    def _show_notice(self) -> None:
+        """Show a person that the daemon should be restarted."""
+        if not sys.stderr.isatty() or not isinstance(self._hub, hubs.LocalHub):
+            return
+        from synapse.hub.version_notice import version_notice
+
+        if (notice := version_notice(self._hub.paths)) is not None:
+            sys.stderr.write(f"synapse: {one_line(notice)}\n")
 
     # -- the schema --------------------------------------------------------------------------
 

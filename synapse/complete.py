@@ -25,6 +25,7 @@ from synapse.argv import (
 from synapse.errors import CommandError
 from synapse.hub.cache import cache_path, load
 from synapse.params.schemas import Schemas, dashed, fold
+from synapse.preferences import aliases, expand_alias
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ BUILT_INS = {
     "cache": ("--refresh", "--clear", "--json"),
     "completion": (),
     "version": ("--json",),
+    "alias": ("--remove", "--json"),
+    "use": ("--clear", "--directory", "--json"),
+    "man": ("--install",),
 }
 
 
@@ -83,6 +87,7 @@ def _printable(text: str) -> str:
 
 def _after(before: list[str], current: str) -> Candidates:
     """Return the candidates that may follow some words."""
+    before = expand_alias(before)
     words = plain_words(before)
     if words[:1] == [BUILT_IN]:
         return _built_ins(words)
@@ -92,7 +97,7 @@ def _after(before: list[str], current: str) -> Candidates:
     cache = load(_remote_cache(options) if is_remote else cache_path(paths.cache))
     if cache is None:
         return _built_ins(words)
-    return _candidates(before, current, cache, "" if is_remote else paths.socket)
+    return _candidates(before, current, cache, "" if is_remote else paths.socket, aliases(paths))
 
 
 def _remote_cache(options: Invocation) -> str:
@@ -105,7 +110,9 @@ def _remote_cache(options: Invocation) -> str:
         return ""
 
 
-def _candidates(before: list[str], current: str, cache: Cache, socket: str) -> Candidates:
+def _candidates(
+    before: list[str], current: str, cache: Cache, socket: str, own: dict[str, list[str]]
+) -> Candidates:
     previous = before[-1] if before else ""
     option, _, _ = option_at([previous], 0)
     if option == "--output":
@@ -119,7 +126,7 @@ def _candidates(before: list[str], current: str, cache: Cache, socket: str) -> C
     if not invocation.method and takes_value:
         return []
     if not invocation.method:
-        return _options() if current.startswith("-") else _words(invocation, cache)
+        return _options() if current.startswith("-") else _words(invocation, cache, own)
     schema = cache.method(invocation.namespace, invocation.method)
     name = _main_name(fold(previous[2:]), schema)
     properties = schema["params"].get("properties", {})
@@ -133,12 +140,13 @@ def _candidates(before: list[str], current: str, cache: Cache, socket: str) -> C
     return _flags(schema, given) + _options()
 
 
-def _words(invocation: Invocation, cache: Cache) -> Candidates:
-    """Return the namespaces and methods that may come next."""
+def _words(invocation: Invocation, cache: Cache, own: dict[str, list[str]]) -> Candidates:
+    """Return the namespaces, methods and aliases that may come next."""
     path = invocation.namespace
     candidates: Candidates = []
     if not path:
         candidates = [(cache.root, cache.describe(cache.root)), (BUILT_IN, "synapse itself")]
+        candidates += [(name, " ".join(words)) for name, words in own.items()]
     if path != cache.root:
         for name in cache.children(path):
             candidates.append((name, cache.describe(f"{path}.{name}" if path else name)))
@@ -169,8 +177,8 @@ def _main_flag(flag: str, schema: MethodSchema) -> str:
 
 def _main_name(name: str, schema: MethodSchema) -> str:
     """Return the main name of a parameter, for an alias."""
-    for main, aliases in schema.get("annotations", {}).get("aliases", {}).items():
-        if name in aliases:
+    for main, others in schema.get("annotations", {}).get("aliases", {}).items():
+        if name in others:
             return str(main)
     return name
 

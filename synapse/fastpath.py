@@ -16,6 +16,7 @@ from synapse.argv import HUB_VARIABLE, own_options, split
 from synapse.errors import CommandError
 from synapse.hub.cache import cache_path, load
 from synapse.params.parser import parse
+from synapse.preferences import apply_defaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def attempt(argv: list[str]) -> int | None:
         # Questions need answers, and the events of a chat decide the exit status.
         if schema["bidirectional"] or hints.get("render") == "chat":
             return None
+        apply_defaults(invocation, schema, paths)
         params = parse(
             invocation.tokens,
             schema["params"],

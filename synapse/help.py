@@ -25,6 +25,7 @@ Options of synapse itself, anywhere on the line:
   --items             whole stream items
   --fields a,b.c      only these fields
   --raw               only the text of the answer (= -o raw)
+  --exit-code         exit with the status of the command that the method ran
   --params JSON       parameters as one JSON object; also @file or - for stdin
   --timeout SECONDS   the longest time for the call
   --answer TEXT       answer a question; repeatable      -y, --yes    answer yes/no questions
@@ -75,7 +76,7 @@ def root_help(cache: Cache) -> str:
     lines = [USAGE, "", "Namespaces:"]
     rows = [(cache.root, cache.describe(cache.root))]
     rows += _tree_rows(cache, "", 0)
-    rows.append(("self", "synapse itself: status, doctor, schema, cache, completion, version"))
+    rows.append(("self", "synapse itself: status, doctor, alias, use, completion and more"))
     width = max(len(name) for name, _ in rows)
     lines += [f"  {name:<{width}}  {description}" for name, description in rows]
     lines += ["", "synapse NAMESPACE --help shows its methods.", "", OWN_OPTIONS, "", EXIT_STATUS]

@@ -47,7 +47,15 @@ def main() -> int:
 
 def _run_in_full(argv: list[str]) -> int:
     from synapse.command import run
+    from synapse.preferences import expand_alias
 
+    expanded = expand_alias(argv)
+    if expanded != argv:
+        from synapse.fastpath import attempt
+
+        argv = expanded
+        if (status := attempt(argv)) is not None:
+            return status
     try:
         return run(argv)
     except SystemExit:

@@ -6,7 +6,6 @@ from typing import Literal
 from uuid import UUID, uuid4
 
 from hubd.activation import (
-    UNFINISHED,
     Activation,
     Document,
     Event,
@@ -120,7 +119,7 @@ class Searched(Activation, namespace="searched", version="1.0.0"):
 
 def _document(row: sqlite3.Row, reader: Reader) -> Document | Unfinished:
     if row["growing"]:
-        return UNFINISHED
+        return Unfinished()
     return Document(
         handle=str(NoteRef(id=UUID(bytes=row["id"]))),
         kind="document",

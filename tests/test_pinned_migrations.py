@@ -5,11 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from hubd.plugins.bash.tables import MIGRATIONS as BASH
 from hubd.plugins.claudecode.tables import MIGRATIONS as CLAUDECODE
 from hubd.plugins.cone.tables import MIGRATIONS as CONE
 from hubd.plugins.file.tables import MIGRATIONS as FILE
 from hubd.plugins.loopback.tables import MIGRATIONS as LOOPBACK
 from hubd.plugins.mustache.store import MIGRATIONS as MUSTACHE
+from hubd.plugins.web.tables import MIGRATIONS as WEB
 from hubd.storage.tables import HUB_MIGRATIONS
 
 # The first 16 digits of the SHA-256 of each migration. A new migration adds a line.
@@ -22,17 +24,26 @@ PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
             "84c9194466911d30",
             "2eae84a735e14ec0",
             "798567a7105367c0",
+            "ace01132c8c15cf9",
             "a6523d78095edac7",
         ],
     ),
+    "bash": (BASH, ["50c770fc4ebb4f3f"]),
     "claudecode": (
         CLAUDECODE,
-        ["481d99fdb7997e55", "bdb50190797178c4", "d63a46f69eb55d14", "9944ac55d0c858b8"],
+        [
+            "481d99fdb7997e55",
+            "bdb50190797178c4",
+            "d63a46f69eb55d14",
+            "ab32b6761c2cb896",
+            "9944ac55d0c858b8",
+        ],
     ),
     "cone": (CONE, ["455f0f7737d8c7c8"]),
     "file": (FILE, ["6a826a4084e5b596"]),
     "loopback": (LOOPBACK, ["30558841683560e2"]),
     "mustache": (MUSTACHE, ["ebd8659e2209057c"]),
+    "web": (WEB, ["43785e34ac9f06f4"]),
 }
 
 

@@ -22,7 +22,7 @@ from hubd.errors import (
     Unavailable,
 )
 from hubd.storage.database import Tx
-from hubd.storage.search.source import UNFINISHED, Document, Reader, SearchSource, Unfinished
+from hubd.storage.search.source import Document, Reader, SearchSource, Unfinished
 from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.checks import Finding
 from hubd.wire.handle import WireHandle
@@ -63,7 +63,6 @@ __all__ = [
     "SearchSource",
     "Timeout",
     "Tx",
-    "UNFINISHED",
     "Unavailable",
     "Unfinished",
     "WireHandle",

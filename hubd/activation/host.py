@@ -16,7 +16,7 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar
 
 from hubd.errors import HubError
 from hubd.wire.caller import Actor, Client, Context
@@ -104,6 +104,17 @@ class ChildProcess(Protocol):
 
     def stderr_lines(self) -> AsyncGenerator[bytes, None]:
         """Yield the lines of stderr, as `lines` does; needs `stderr_lines=True`."""
+
+    def output(self) -> AsyncGenerator[tuple[Literal["stdout", "stderr"], bytes], None]:
+        """Yield all bytes of both outputs in order of arrival; needs `raw_output=True`.
+
+        One event loop reads both pipes, so the order is that in which the system had the data.
+        The process waits while no reader asks. A cancelled reader loses nothing: the next one
+        continues there.
+
+        Raises:
+            Timeout: The process printed nothing for `silence_seconds`. It still runs.
+        """
 
     async def write(self, data: bytes) -> None:
         """Write to the standard input, and wait until the system has taken it.
@@ -193,6 +204,9 @@ class Host(Protocol):
     def named(self, handle: WireHandle) -> WireHandle:
         """Return the handle with its plugin's name instead of its id, if the plugin is there."""
 
+    def handle_kinds(self) -> dict[str, str]:
+        """Return the kind of data of every handle type, by `plugin::method`."""
+
     async def add_child(self, parent: "Activation", child: "Activation") -> None:
         """Implement `Activation.add_child`."""
 
@@ -201,6 +215,12 @@ class Host(Protocol):
 
     def unowned(self, handle: WireHandle) -> HubError | None:
         """Return the error of resolving a handle that no plugin owns; None if one does."""
+
+    def may_resolve(self, handle: WireHandle) -> bool:
+        """Return whether the client was granted `resolve_handle`, of the hub or of the plugin.
+
+        For a method that shows the data of a handle to its caller, or to a model.
+        """
 
     def prompts_changed(self) -> None:
         """Notify MCP clients that the list of prompts changed."""
@@ -254,9 +274,12 @@ class Host(Protocol):
         mark: str | None = None,
         name: str | None = None,
         stderr_lines: bool = False,
+        raw_output: bool = False,
         max_line_bytes: int = 8 * 1024 * 1024,
         silence_seconds: float | None = None,
         eof_seconds: float = 0.0,
+        term_seconds: float | None = None,
+        guarded: bool = False,
     ) -> AbstractAsyncContextManager[ChildProcess]:
         """Run a program for as long as the block lasts.
 
@@ -267,6 +290,7 @@ class Host(Protocol):
 
         Leaving the block ends the program and all its descendants, also if the call is cancelled
         or the daemon stops. When the daemon is killed, the system sends SIGTERM to the program.
+        With `guarded`, its descendants are ended too.
 
         Args:
             command: The program, looked up on the PATH of `env`, and its arguments.
@@ -279,9 +303,12 @@ class Host(Protocol):
                 the stored identity, `end_process` ends descendants too.
             name: The name of the program in messages.
             stderr_lines: Whether `stderr_lines` is read. Otherwise only the tail is kept.
+            raw_output: Whether `output` is read, instead of `lines` and `stderr_lines`.
             max_line_bytes: The maximum size of a line; longer ones are logged and skipped.
-            silence_seconds: The longest wait of `lines` for output; by default without limit.
+            silence_seconds: The longest wait of a reader for output; by default without limit.
             eof_seconds: Seconds to end after the end of the input, before SIGTERM.
+            term_seconds: Seconds to end after SIGTERM, before SIGKILL; 6 by default.
+            guarded: Whether all processes of the program end too if the daemon is killed.
 
         Raises:
             Unavailable: The program does not exist, or cannot be started.

@@ -5,18 +5,21 @@ and its kind decides the message:
 
     message                    its text; each tool call as `[Tool call: NAME INPUT]`, and the
                                results of these calls in a message of the user that follows
-    turn                       the messages of the turn, up to the next node of the path
-    output, document, block    its text; a tool call as in a message
-    binary, event, session,    `[KIND: …]` with its one-line summary
-    approval
+    turn                       the messages of the turn, up to the next node of the path; without
+                               messages in this tree as `session`
+    output, document, binary   as in rendering.py, by its fields; else its text
+    block                      its text; a tool call as in a message
+    event, session, approval   `[KIND: …]` with its one-line summary
     any other                  its text, else its data as JSON
     (unresolvable)             `[External reference: HANDLE]`
 
 The role of a message is the one that the resolved data names: `system`, `user` or `assistant`.
 Any other message has the role `user`. Thinking is left out, because only its model can read it.
-A block or result on the path that is part of the message above it is not repeated.
+A block or result on the path that is part of the message above it is not repeated. An attachment is
+always one message.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -24,6 +27,7 @@ from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 
 from hubd.activation import Host, HubError, Resolved
+from hubd.conversations import rendering
 from hubd.storage.arbor import walk
 from hubd.storage.arbor.tree import Place
 from hubd.storage.arbor.walk import MAIN_ONLY, Node
@@ -33,9 +37,15 @@ Role = Literal["system", "user", "assistant"]
 
 ROLES: Final = frozenset(get_args(Role))
 # Kinds with only a summary in the context.
-SUMMARISED: Final = frozenset(("binary", "event", "session", "approval"))
+SUMMARISED: Final = frozenset(("turn", "event", "session", "approval"))
 # Replaces the missing result of a tool call, because providers refuse a call without a result.
 NO_RESULT: Final = "[The tool was interrupted before it gave a result]"
+
+# Bytes of data above which a thread renders it, because parsing it takes too long for other calls.
+_LARGE: Final = 256 * 1024
+
+# The metadata of an attachment's node.
+ATTACHMENT: Final = '{"attachment":true}'
 
 # Blocks that are left out: thinking, and incomplete tool calls.
 _LEFT_OUT: Final = ("thinking", "redacted_thinking", "tool_use")
@@ -69,16 +79,23 @@ class OwnNodes(Protocol[T_co]):
         """
 
 
-def messages(db: Database, host: Host, place: Place) -> AsyncGenerator[Message, None]:
-    """Read the context of a place, in order. Use it inside `aclosing`."""
-    return messages_with(db, host, place, _NoOwnNodes())
+def messages(db: Database, host: Host, place: Place, limit: int) -> AsyncGenerator[Message, None]:
+    """Read the context of a place, in order. Use it inside `aclosing`.
+
+    Args:
+        db: The database.
+        host: The hub.
+        place: The last node of the path.
+        limit: The maximum number of characters of an output or a document.
+    """
+    return messages_with(db, host, place, limit, _NoOwnNodes())
 
 
 async def messages_with(
-    db: Database, host: Host, place: Place, own: OwnNodes[T]
+    db: Database, host: Host, place: Place, limit: int, own: OwnNodes[T]
 ) -> AsyncGenerator[Message | T, None]:
     """Do the same as `messages`, but `own` reads the plugin's own nodes."""
-    foreign = _Foreign(db, host)
+    foreign = _Foreign(db, host, limit)
     above: Node | None = None
     async for page in _path(db, place):
         handles = [node.handle for node, _ in page if node.handle and not own.owns(node)]
@@ -98,6 +115,31 @@ async def messages_with(
                     for message in await foreign.read(node, above, below, answer):
                         yield message
                 above = node
+
+
+def is_attachment(node: Node) -> bool:
+    """Return whether a node is the attachment of a prompt.
+
+    Such a node only refers to its data. The nodes below it are not parts of a message or a turn
+    that it points at.
+    """
+    if node.handle is None or node.metadata is None:
+        return False
+    metadata = json.loads(node.metadata)
+    return isinstance(metadata, dict) and metadata.get("attachment") is True
+
+
+async def reference(answer: Resolved, limit: int) -> tuple[Role, str]:
+    """Return the role and the text of data that is not in the tree.
+
+    The node of an attachment has the same ones.
+
+    Args:
+        answer: The data.
+        limit: The maximum number of characters of an output or a document.
+    """
+    text = await _text(answer, limit)
+    return _role(answer), text
 
 
 async def children(db: Database, node: Node) -> list[Node]:
@@ -140,9 +182,10 @@ class _NoOwnNodes:
 class _Foreign:
     """Turns resolved nodes into messages, for one context."""
 
-    def __init__(self, db: Database, host: Host) -> None:
+    def __init__(self, db: Database, host: Host, limit: int) -> None:
         self._db = db
         self._host = host
+        self._limit = limit
         # The ids of messages that were sent with their turn.
         self._sent: set[bytes] = set()
         # The blocks of the last message, and the ids of its tool calls.
@@ -157,17 +200,22 @@ class _Foreign:
         """Return the messages of a node of the path."""
         if isinstance(answer, HubError):
             return [Message(node, "user", f"[External reference: {node.handle}]")]
-        if answer.kind == "turn":
-            return await self._turn(node, below)
+        if is_attachment(node):
+            text = await _text(answer, self._limit)
+            return [_message(node, answer, text)]
+        if answer.kind == "turn" and (nodes := await children(self._db, node)):
+            return await self._turn(nodes, below)
         if answer.kind == "message":
             return [] if node.id in self._sent else await self._message(node, answer)
         if above is not None and above.id == self._last and self._is_sent(answer.data):
             return []
-        return [_message(node, answer, _text(answer))]
+        text = await _text(answer, self._limit)
+        return [_message(node, answer, text)]
 
-    async def _turn(self, turn: Node, below: Node | None) -> list[Message]:
+    async def _turn(self, nodes: list[Node], below: Node | None) -> list[Message]:
+        """Return the messages among the nodes below a turn."""
         messages: list[Message] = []
-        nodes = [node for node in await children(self._db, turn) if node.handle is not None]
+        nodes = [node for node in nodes if node.handle is not None]
         async with aclosing(
             self._host.resolve_each([node.handle for node in nodes if node.handle])
         ) as answers:
@@ -232,13 +280,31 @@ async def _path(db: Database, place: Place) -> AsyncGenerator[list[tuple[Node, N
 
 
 def _message(node: Node, answer: Resolved, text: str) -> Message:
-    role, name, model = (_string(answer.data.get(field)) for field in ("role", "name", "model"))
-    return Message(node, cast("Role", role) if role in ROLES else "user", text, name, model)
+    name, model = (_string(answer.data.get(field)) for field in ("name", "model"))
+    return Message(node, _role(answer), text, name, model)
 
 
-def _text(answer: Resolved) -> str:
+def _role(answer: Resolved) -> Role:
+    role = _string(answer.data.get("role"))
+    return cast("Role", role) if role in ROLES else "user"
+
+
+async def _text(answer: Resolved, limit: int) -> str:
+    if len(answer.json) > _LARGE:
+        return await asyncio.to_thread(_text_of_data, answer, limit)
+    return _text_of_data(answer, limit)
+
+
+def _text_of_data(answer: Resolved, limit: int) -> str:
     if answer.kind in SUMMARISED:
         return f"[{answer.kind}: {answer.summary}]"
+    if (text := rendering.render(answer.kind, answer.data, limit)) is not None:
+        return text
+    if answer.kind == "binary":
+        return f"[binary: {answer.summary}]"
+    content = answer.data.get("content")
+    if answer.kind == "message" and isinstance(content, list):
+        return "" if answer.data.get("synthetic") is True else _text_of_blocks(content)
     block = answer.data.get("block")
     if isinstance(block, dict) and block.get("type") == "tool_use":
         return _text_of_blocks([block])

@@ -245,10 +245,12 @@ def _count_deltas(steps: list[Step]) -> int:
 
 
 def _text_of(prompt: Line) -> str:
+    """Return the prompt of a message: its last text. Others are context, such as a file."""
     content = prompt["message"]["content"]
     if isinstance(content, str):
         return content
-    return "\n".join(block.get("text", "") for block in content if block.get("type") == "text")
+    texts = [str(block.get("text", "")) for block in content if block.get("type") == "text"]
+    return texts[-1] if texts else ""
 
 
 def _report(tool: str, is_error: bool, text: str) -> str:

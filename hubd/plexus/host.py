@@ -151,6 +151,14 @@ class PlexusHost:
             return handle
         return replace(handle, plugin=owner.path)
 
+    def handle_kinds(self) -> dict[str, str]:
+        """As `Host.handle_kinds`."""
+        return {
+            f"{node.path}::{name}": entry.handle.kind
+            for node in self._hub.root.walk()
+            for name, entry in node.activation.resolvers.items()
+        }
+
     @must_await
     async def add_child(self, parent: Activation, child: Activation) -> None:
         """As `Host.add_child`."""
@@ -174,6 +182,11 @@ class PlexusHost:
         except HubError as error:
             return error
         return None
+
+    def may_resolve(self, handle: WireHandle) -> bool:
+        """As `Host.may_resolve`."""
+        namespaces = (self._hub.name, self.named(handle).plugin)
+        return any(self.client.actor.is_granted(each, "resolve_handle") for each in namespaces)
 
     def prompts_changed(self) -> None:
         """As `Host.prompts_changed`."""

@@ -13,7 +13,10 @@ from typing import Final, Self, cast
 from uuid import uuid4
 
 from hubd.errors import Timeout, Unavailable
-from hubd.process.pipes import LINGER_SECONDS, Lines, Pipes
+from hubd.process.guardian import GUARDIAN
+from hubd.process.output import Output, Stream
+from hubd.process.patience import LINGER_SECONDS, Patience
+from hubd.process.pipes import Lines, Pipes
 from hubd.process.tree import (
     KILL_SECONDS,
     MARK_VARIABLE,
@@ -51,9 +54,13 @@ class ChildProcess:
         name: The name of the child in messages; by default that of the program.
         actor: The actor of the calls that the child and its descendants make to this hub.
         stderr_lines: Whether `stderr_lines` is read. Otherwise only the tail of stderr is kept.
+        raw_output: Whether `output` is read, instead of `lines` and `stderr_lines`.
         max_line_bytes: The maximum size of a line; longer ones are logged and skipped.
-        silence_seconds: The longest wait of `lines` for output; by default without limit.
+        silence_seconds: The longest wait of a reader for output; by default without limit.
         eof_seconds: Seconds that the child has to end after the end of its input, before SIGTERM.
+        term_seconds: Seconds that the child has to end after SIGTERM; TERM_SECONDS by default.
+        guarded: Whether all processes of the child are ended too if hubd is killed. Otherwise
+            only the child gets SIGTERM then.
     """
 
     def __init__(
@@ -67,9 +74,12 @@ class ChildProcess:
         name: str | None = None,
         actor: Actor = HUB,
         stderr_lines: bool = False,
+        raw_output: bool = False,
         max_line_bytes: int = MAX_LINE_BYTES,
         silence_seconds: float | None = None,
         eof_seconds: float = 0.0,
+        term_seconds: float | None = None,
+        guarded: bool = False,
     ) -> None:
         self.mark = mark or uuid4().hex
         self.actor = actor
@@ -79,10 +89,15 @@ class ChildProcess:
         self._input = stdin
         self._name = name or Path(self._command[0]).name
         self._eof_seconds = eof_seconds
+        self._term_seconds = term_seconds
+        self._guarded = guarded
         # A mark that the plugin chose is the id of a chat's stream.
         self._extra = {"stream_id": mark} if mark else {}
+        # One for each reader: `output`, `lines` and `stderr_lines`.
+        self._patience = [Patience(silence_seconds, self._name, self._extra) for _ in range(3)]
+        self._output = Output(self._patience[0])
+        self._pipes = Pipes(stderr_lines=stderr_lines, output=self._output if raw_output else None)
         # Set when the block is entered.
-        self._pipes = Pipes(stderr_lines=stderr_lines)
         self._transport: asyncio.SubprocessTransport
         self._identity: Identity
         self._watcher: asyncio.Task[None]
@@ -91,10 +106,8 @@ class ChildProcess:
         self._descendants: list[Identity] = []
         # Set by the first `end`; later ones wait for the same task. Replaced if it is cancelled.
         self._ending: asyncio.Task[None] | None = None
-        self._stdout, self._stderr = (
-            Lines(stream, max_line_bytes, silence_seconds, self._name, self._extra)
-            for stream in (self._pipes.stdout, self._pipes.stderr)
-        )
+        self._stdout = Lines(self._pipes.stdout, max_line_bytes, self._patience[1])
+        self._stderr = Lines(self._pipes.stderr, max_line_bytes, self._patience[2])
 
     async def __aenter__(self) -> Self:
         """Start the child.
@@ -103,6 +116,8 @@ class ChildProcess:
             Unavailable: The program does not exist, or cannot be started here.
         """
         program = self._command[0]
+        if self._guarded:
+            GUARDIAN.add(self.mark)
         try:
             transport, _ = await asyncio.get_running_loop().subprocess_exec(
                 lambda: self._pipes,
@@ -114,12 +129,18 @@ class ChildProcess:
                 # The terminal's Ctrl-C is for hubd, which then ends its children.
                 start_new_session=True,
             )
-        except (OSError, ValueError) as error:
+        except BaseException as error:
+            if self._guarded:
+                GUARDIAN.remove(self.mark)
+            if not isinstance(error, OSError | ValueError):
+                raise
             # ValueError: a text that cannot be part of a command line or an environment.
             reason = error.strerror if isinstance(error, OSError) else error
             raise Unavailable(f"{program} cannot be started in {self._cwd}: {reason}") from error
         self._transport = transport
         self._identity = identity(transport.get_pid())
+        if self._guarded:
+            GUARDIAN.add(self.mark, self._identity)
         self._watcher = asyncio.create_task(self._watch(), name=f"watch over {self}")
         if self._input is not None:
             self._feeder = asyncio.create_task(self._feed(self._input), name=f"input of {self}")
@@ -138,6 +159,8 @@ class ChildProcess:
         try:
             await self.end()
         finally:
+            if self._guarded:
+                GUARDIAN.remove(self.mark)
             self._pipes.abandon_input()
             self._transport.close()
         # So that no file descriptor outlives the block.
@@ -174,6 +197,13 @@ class ChildProcess:
     def stderr_lines(self) -> AsyncGenerator[bytes, None]:
         """Yield the lines of stderr, as `lines` does; needs `stderr_lines=True`."""
         return self._stderr.read()
+
+    def output(self) -> AsyncGenerator[tuple[Stream, bytes], None]:
+        """Yield all bytes of stdout and stderr in order of arrival; needs `raw_output=True`.
+
+        Otherwise as `lines`, until both are closed.
+        """
+        return self._output.read()
 
     async def write(self, data: bytes) -> None:
         """Write to the standard input, and wait until the system has taken it.
@@ -237,7 +267,8 @@ class ChildProcess:
             # Once the child has ended, its orphans can't be told from other processes.
             self._descendants = await asyncio.to_thread(find_tree, self._identity, self.mark)
             send_signal(self._identity, signal.SIGTERM)
-            if not await self._exits_within(TERM_SECONDS):
+            seconds = TERM_SECONDS if self._term_seconds is None else self._term_seconds
+            if not await self._exits_within(seconds):
                 log.warning("%s ignores SIGTERM and is killed", self, extra=self._extra)
                 await asyncio.to_thread(kill_tree, self._identity, self.mark, self._descendants)
                 if not await self._exits_within(KILL_SECONDS):
@@ -269,8 +300,8 @@ class ChildProcess:
         """End the descendants of a child that has ended: they may hold the pipes open."""
         await self._pipes.exited.wait()
         await asyncio.to_thread(kill_tree, self._identity, self.mark, self._descendants)
-        for lines in (self._stdout, self._stderr):
-            lines.linger()
+        for patience in self._patience:
+            patience.linger()
 
     def __str__(self) -> str:
         return f"{self._name} {self._identity.pid}"

@@ -6,15 +6,14 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Final, cast
 
-from hubd.errors import Timeout
 from hubd.process.lines import LineSplitter
+from hubd.process.output import Output
+from hubd.process.patience import Patience
 
 # A child is at most twice this and one read of the system ahead of its reader.
 READ_AHEAD_BYTES: Final = 64 * 1024
 # Enough for a stack trace. The reason for an end is at the end.
 STDERR_TAIL_BYTES: Final = 16 * 1024
-# Seconds for the last output after the child has ended: another process may hold the pipe open.
-LINGER_SECONDS: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +25,13 @@ class Pipes(asyncio.SubprocessProtocol):
     inherited the pipes, and `send_signal` can lose the exit status.
     """
 
-    def __init__(self, *, stderr_lines: bool) -> None:
+    def __init__(self, *, stderr_lines: bool, output: Output | None) -> None:
         self.stdout = asyncio.StreamReader(limit=READ_AHEAD_BYTES)
         # Read if the plugin wants lines; otherwise only the tail is kept.
         self.stderr = asyncio.StreamReader(limit=READ_AHEAD_BYTES)
         self._stderr_lines = stderr_lines
+        # Takes both outputs instead of the readers above, if the plugin wants them together.
+        self._output = output
         self.stderr_tail = bytearray()
         self.stderr_ended = asyncio.Event()
         # Clear while the system has not taken all input.
@@ -54,17 +55,26 @@ class Pipes(asyncio.SubprocessProtocol):
         self._outputs = [stdout, stderr]
         self.stdout.set_transport(stdout)
         self.stderr.set_transport(stderr)
+        if self._output is not None:
+            self._output.open("stdout", stdout)
+            self._output.open("stderr", stderr)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
             self.stderr_tail += data
             del self.stderr_tail[:-STDERR_TAIL_BYTES]
-            if self._stderr_lines and not self._discarding:
-                self.stderr.feed_data(data)
-        elif not self._discarding:
+        if self._discarding:
+            return
+        if self._output is not None:
+            self._output.add("stdout" if fd == 1 else "stderr", data)
+        elif fd == 1:
             self.stdout.feed_data(data)
+        elif self._stderr_lines:
+            self.stderr.feed_data(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd and self._output is not None:
+            self._output.close("stdout" if fd == 1 else "stderr")
         if fd == 0:
             self.writable.set()
         elif fd == 1:
@@ -88,6 +98,8 @@ class Pipes(asyncio.SubprocessProtocol):
     def discard_output(self) -> None:
         """Drop all further output, so that a full pipe does not keep the child from ending."""
         self._discarding = True
+        if self._output is not None:
+            self._output.discard()
         for output in self._outputs:
             output.resume_reading()
 
@@ -103,31 +115,16 @@ class Lines:
     Args:
         stream: The output.
         limit: The maximum size of a line in bytes.
-        silence_seconds: The longest wait for output in seconds; None for no limit.
-        name: The child, for messages.
-        extra: Fields of log records about the child.
+        patience: The limit of each wait for output.
     """
 
-    def __init__(
-        self,
-        stream: asyncio.StreamReader,
-        limit: int,
-        silence_seconds: float | None,
-        name: str,
-        extra: dict[str, str],
-    ) -> None:
+    def __init__(self, stream: asyncio.StreamReader, limit: int, patience: Patience) -> None:
         self._stream = stream
-        self._silence_seconds = silence_seconds
-        self._name = name
-        self._extra = extra
+        self._patience = patience
         self._splitter = LineSplitter(limit, self._report_too_long)
         # Lines that were read and not taken.
         self._ready: deque[bytes] = deque()
         self._at_end = False
-        # Set while a reader waits for the pipe.
-        self._waiting: asyncio.Timeout | None = None
-        # True once the child and its descendants have ended.
-        self._lingering = False
 
     async def read(self) -> AsyncGenerator[bytes, None]:
         """Yield the lines until the output is closed, without blank ones."""
@@ -136,32 +133,17 @@ class Lines:
                 yield self._ready.popleft()
             if self._at_end:
                 return
-            if chunk := await self._read():
+            read = self._stream.read(READ_AHEAD_BYTES)
+            if chunk := await self._patience.wait_for(read, at_end=b""):
                 self._ready.extend(self._splitter.feed(chunk))
             else:
                 self._at_end = True
                 self._ready.extend(self._splitter.finish())
 
-    def linger(self) -> None:
-        """Limit the wait for further output, because the child has ended."""
-        self._lingering = True
-        if self._waiting is not None:
-            self._waiting.reschedule(asyncio.get_running_loop().time() + LINGER_SECONDS)
-
-    async def _read(self) -> bytes:
-        """Return the next part of the output; nothing when it is closed."""
-        limit = LINGER_SECONDS if self._lingering else self._silence_seconds
-        try:
-            async with asyncio.timeout(limit) as self._waiting:
-                return await self._stream.read(READ_AHEAD_BYTES)
-        except TimeoutError:
-            if not self._lingering:
-                seconds = f"{self._silence_seconds:g} s"
-                raise Timeout(f"{self._name} printed nothing for {seconds}") from None
-            log.warning("%s has ended, but its output is still open", self._name, extra=self._extra)
-            return b""
-        finally:
-            self._waiting = None
-
     def _report_too_long(self, size: int) -> None:
-        log.error("%s wrote a line of %d bytes; it is skipped", self._name, size, extra=self._extra)
+        log.error(
+            "%s wrote a line of %d bytes; it is skipped",
+            self._patience.name,
+            size,
+            extra=self._patience.extra,
+        )

@@ -171,6 +171,23 @@ def find_tree(child: Identity, mark: str | None, known: Iterable[Identity] = ())
     return list(processes.values())
 
 
+def find_session(child: Identity) -> list[Identity]:
+    """Return the processes of the session that a child leads, or led until a moment ago.
+
+    No other process gets the child's pid while the session exists. Later another one might, so
+    this is not for children that ended long ago.
+    """
+    stats = _all_stats()
+    leader = stats.get(child.pid)
+    if leader is not None and leader.started != child.started:
+        return []
+    return [
+        Identity(pid, stat.started)
+        for pid, stat in stats.items()
+        if child.pid and stat.session == child.pid
+    ]
+
+
 def _reap_orphans() -> None:
     """Wait for each ended orphan by its pid. Other code waits for its own children."""
     for pid, stat in _all_stats().items():

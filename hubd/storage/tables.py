@@ -152,6 +152,16 @@ HUB_MIGRATIONS: Final[tuple[str, ...]] = (
         UNIQUE (digest, number)
     ) STRICT;
     """,
+    # Contents that belong to a tree, until the tree is removed.
+    """
+    CREATE TABLE hub_tree_blobs (
+        tree INTEGER NOT NULL,
+        digest BLOB NOT NULL REFERENCES hub_blobs (digest),
+        refs INTEGER NOT NULL CHECK (refs > 0),
+        PRIMARY KEY (tree, digest)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX hub_tree_blobs_digest ON hub_tree_blobs (digest);
+    """,
     # Rows that changed after they were indexed for the search.
     """
     CREATE TABLE hub_search_changes (

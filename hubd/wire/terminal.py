@@ -26,6 +26,14 @@ _SEQUENCES = re.compile(
 # Every control character except tab and newline.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
+# The sequences that set colours and other styles of text.
+_STYLES = re.compile(r"(\x1b\[[0-9;:]*m)")
+# A colour by its number or its parts, then the style that hides text.
+_COLOUR = re.compile(r"[345]8[;:](?:5[;:][0-9]*|2(?:[;:][0-9]*){1,4})")
+_CONCEALED = re.compile(r"(?:^|[;:\[])0*8(?:[;:m]|$)")
+# Ends all styles.
+RESET = "\x1b[0m"
+
 # Characters that `is_visible` checks at a time.
 _PIECE = 65536
 
@@ -56,6 +64,23 @@ def clean(text: str) -> str:
         return text
     text = _CONTROLS.sub("", _SEQUENCES.sub("", text))
     return text if text.isascii() else _INVISIBLE.sub(_name, text)
+
+
+def clean_output(text: str) -> str:
+    """Return the output of a command that the user ran: `clean`, but colours and styles stay.
+
+    Every other sequence is removed, such as those that move the cursor, set the title or write to
+    the clipboard. A style that hides text is removed too.
+    """
+    parts = _STYLES.split(text)
+    # Every second part is a sequence.
+    parts[::2] = map(clean, parts[::2])
+    parts[1::2] = map(_visible_style, parts[1::2])
+    return "".join(parts)
+
+
+def _visible_style(sequence: str) -> str:
+    return "" if _CONCEALED.search(_COLOUR.sub("", sequence)) else sequence
 
 
 def reveal(text: str) -> str:

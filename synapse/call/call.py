@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hubd.wire.client import ClientError
 from hubd.wire.envelope import call_request
 from synapse.call.chat_end import ChatEnd, background
+from synapse.call.exit_status import ExitStatus
 from synapse.call.incoming import Incoming
 from synapse.call.outcome import ANSWER_ID, Outcome, warn
 from synapse.call.questions import Answers
@@ -74,6 +75,7 @@ def call(
         chat=chat,
         waiting=waiting,
     )
+    exit_status = ExitStatus() if invocation.flag("--exit-code") else None
     commands = background(cache, invocation, schema, params)
     stale = False
     connection.send(call_request(cache.root, path, json.dumps(params), context))
@@ -82,6 +84,8 @@ def call(
         for item in _items(incoming, renderer, waiting, deadline):
             stale = stale or _is_stale(item, cache.hash)
             outcome.take(item, connection, incoming)
+            if exit_status is not None:
+                exit_status.note(item)
     except BaseException as interruption:
         waiting.erase()
         # The terminal prints ^C at the cursor; `pause` ends only a line of text.
@@ -100,7 +104,7 @@ def call(
     finally:
         if stale:
             _renew_cache(connection, hub.cache_file)
-    return 0
+    return 0 if exit_status is None else exit_status.value()
 
 
 def conclude(

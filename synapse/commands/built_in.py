@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hubd.wire.terminal import clean
+from synapse.errors import UsageError
 from synapse.help import EXIT_STATUS
 from synapse.render.plain import write_json
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from synapse.hub.hubs import Hub
 
 app = typer.Typer(
-    help="Commands for synapse itself: status, doctor, schema, cache, completion, version.",
+    help="Commands for synapse itself.",
     epilog=EXIT_STATUS,
     no_args_is_help=True,
     add_completion=False,
@@ -95,6 +97,106 @@ def version(context: typer.Context, as_json: Json = False) -> int:
     return _show(versions(_hub(context)), as_json)
 
 
+_AS_GIVEN = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "allow_interspersed_args": False,
+}
+
+
+@app.command(context_settings=_AS_GIVEN)
+def alias(
+    context: typer.Context,
+    remove: Annotated[str, typer.Option("--remove", help="Remove an alias.")] = "",
+    as_json: Json = False,
+) -> int:
+    """Store a command under a name, or list the aliases.
+
+    Example: synapse self alias fix claudecode chat --name fix
+    """
+    from synapse import preferences
+    from synapse.commands.preferences import remove_alias, set_alias
+
+    hub = _hub(context)
+    if remove:
+        remove_alias(hub, remove)
+    elif context.args:
+        name, *words = context.args
+        if not words:
+            raise UsageError("an alias needs words", hint="synapse self alias NAME WORDS…")
+        set_alias(hub, name, words)
+    else:
+        return _list(
+            [
+                {"alias": name, "words": words}
+                for name, words in preferences.aliases(hub.paths).items()
+            ],
+            as_json,
+        )
+    return 0
+
+
+@app.command(context_settings=_AS_GIVEN)
+def use(
+    context: typer.Context,
+    directory: Annotated[
+        str, typer.Option("--directory", help="The directory; by default the current one.")
+    ] = ".",
+    clear: Annotated[bool, typer.Option("--clear", help="Remove the defaults.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Set default parameters of a namespace for a directory and those below it, or list them.
+
+    Example: synapse self use claudecode --name fix
+    """
+    from synapse import preferences
+    from synapse.commands.preferences import clear_defaults, set_defaults
+
+    hub = _hub(context)
+    namespace, *words = context.args or [""]
+    if clear or words == ["--clear"]:
+        count = clear_defaults(hub, directory, namespace)
+        _print(f"removed {count} entries")
+        return 0
+    if not namespace:
+        entries = preferences.all_defaults(hub.paths)
+        return _list(
+            [
+                {"directory": place, "namespace": name, "words": tokens}
+                for (place, name), tokens in entries.items()
+            ],
+            as_json,
+        )
+    if not words:
+        raise UsageError("no parameter is given", hint="synapse self use NAMESPACE --param VALUE")
+    set_defaults(hub, directory, namespace, words)
+    return 0
+
+
+@app.command()
+def man(
+    context: typer.Context,
+    namespace: Annotated[str, typer.Argument(help="A namespace; by default synapse itself.")] = "",
+    install_all: Annotated[
+        bool, typer.Option("--install", help="Write all pages to ~/.local/share/man.")
+    ] = False,
+) -> int:
+    """Print a manual page in roff, for `man -l -`; or install all of them."""
+    from synapse.argv import unknown_word
+    from synapse.commands.man import install, names, page
+    from synapse.hub import refresh
+
+    hub = _hub(context)
+    cache = refresh.current(hub.cache_file, hub.connect())
+    if install_all:
+        _print(install(cache))
+        return 0
+    if namespace not in names(cache):
+        raise unknown_word([], namespace, cache)
+    sys.stdout.write(page(cache, namespace))
+    return 0
+
+
 @completion_app.command("show")
 def completion_show(
     shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")],
@@ -121,6 +223,14 @@ def _hub(context: typer.Context) -> Hub:
     """Return the hub that the command line selects."""
     hub: Hub = context.obj
     return hub
+
+
+def _list(rows: list[dict[str, Any]], as_json: bool) -> int:
+    """Print rows; their words as one can type them."""
+    for row in rows:
+        line = [*(value for value in row.values() if isinstance(value, str))]
+        _print(json.dumps(row) if as_json else f"{'  '.join(line)}  {shlex.join(row['words'])}")
+    return 0
 
 
 def _show(fields: dict[str, Any], as_json: bool, ok: str = "", status: int = 1) -> int:

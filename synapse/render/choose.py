@@ -34,6 +34,10 @@ def choose_renderer(invocation: Invocation, schema: MethodSchema) -> Renderer:
         return plain.Lines(fields)
     if output == "json":
         return plain.Document(streaming=schema["streaming"], fields=fields)
+    if output in ("raw", "table") and hints.get("render") == "process" and fields is None:
+        from synapse.render.process import Process
+
+        return Process()
     if output == "raw":
         from synapse.render import raw
 
@@ -43,28 +47,34 @@ def choose_renderer(invocation: Invocation, schema: MethodSchema) -> Renderer:
         from synapse.render.human import Picked
 
         return Picked(fields)
-    return _view(schema)
+    return _view(schema, exact_times=invocation.flag("--times"))
 
 
-def _view(schema: MethodSchema) -> Human:
+def _view(schema: MethodSchema, *, exact_times: bool) -> Human:
     """Return the view of a method's events at a terminal."""
     from synapse.render.human import Human, Lines, Rows, Words
+    from synapse.render.lines import EventLines
+    from synapse.render.values import Values
 
+    returns = schema["returns"]
+    values = Values(returns, exact_times=exact_times)
     hint = schema.get("annotations", {}).get("render")
     if hint == "tree":
         from synapse.render.trees import Branches
 
         names = [name for name in ("limit", "depth") if name in schema["params"]["properties"]]
-        return Branches(", ".join(f"--{name}" for name in names))
+        return Branches(", ".join(f"--{name}" for name in names), values)
     if hint == "chat":
         from synapse.render.chat import Chat
 
         return Chat(schema["returns"])
     if hint == "text":
-        return Words()
+        return Words(values)
     if schema["streaming"] and schema["bidirectional"] and not hint:
-        return Lines(schema["returns"])
-    return Rows(schema["returns"]) if hint == "table" or schema["streaming"] else Human()
+        return Lines(returns, values)
+    if hint == "table" or schema["streaming"]:
+        return Rows(returns, values)
+    return Human(values, EventLines(returns))
 
 
 def wants_resolved_handles(invocation: Invocation, schema: MethodSchema) -> bool:

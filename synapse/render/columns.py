@@ -1,26 +1,42 @@
-"""The columns of a table that the schema of an event declares, for the rows in one of its lists."""
+"""The columns of a table: those that the schema declares for a list, else the rows' own fields.
+
+Without a declaration the importance of a field decides: names, states and texts come first, then
+other values, times, objects and ids. Columns that do not fit are left out from the right.
+"""
 
 from __future__ import annotations
 
 import re
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubd.wire.summary import COLUMNS_KEYWORD, BadTemplate, fill
+from hubd.wire.terminal import one_line
+from synapse.render.values import Cell, Values, heading, is_id, short_uuid
 
 if TYPE_CHECKING:
     from hubd.wire.schema import JsonSchema
 
-# Units of a relative time, the largest first.
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-# A column that is a time: an integer in seconds.
-_TIME = re.compile(r"\{(\w+_at)\}")
+# A template that is one field, which the field's name formats.
+_FIELD = re.compile(r"\{([\w.]+)\}")
+# The fields that name an object, in order of preference.
+NAMES = ("name", "title", "label", "identifier", "path", "url", "key")
+STATES = ("status", "state")
+# The fields that tell in words what an object is about.
+_WORDS = ("prompt", "asked", "question", "command", "summary", "description", "text", "message")
+
+
+class Column(NamedTuple):
+    """One column: its heading and its cells, one for each row."""
+
+    heading: str
+    cells: list[Cell]
 
 
 class Columns:
     """The declared columns of a method's events."""
 
-    def __init__(self, returns: JsonSchema) -> None:
+    def __init__(self, returns: JsonSchema, values: Values | None = None) -> None:
+        self._values = values or Values(returns)
         # Templates by heading, by the name of the list.
         self._columns: dict[str, dict[str, str]] = {}
         for schema in (returns, *returns.get("$defs", {}).values()):
@@ -29,46 +45,95 @@ class Columns:
                 if isinstance(declared, list) and all(map(_is_column, declared)):
                     self._columns[name] = dict(declared)
 
-    def rows(self, event: dict[str, Any]) -> list[dict[str, str]] | None:
+    def rows(self, event: dict[str, Any]) -> list[dict[str, Cell]] | None:
         """Return the rows of an event in its declared columns; None if it declares none."""
         for name, columns in self._columns.items():
             rows = event.get(name)
             if isinstance(rows, list):
                 return [
-                    {heading: _cell(template, row) for heading, template in columns.items()}
+                    {title: self._cell(template, row) for title, template in columns.items()}
                     for row in rows
                     if isinstance(row, dict)
                 ]
         return None
 
+    def _cell(self, template: str, row: dict[str, Any]) -> Cell:
+        if match := _FIELD.fullmatch(template):
+            value: Any = row
+            for part in match[1].split("."):
+                value = value.get(part) if isinstance(value, dict) else None
+            return self._values.cell(match[1], value)
+        try:
+            return Cell(one_line(fill(template, row)))
+        except BadTemplate:
+            # The row does not have an optional field.
+            return Cell("")
 
-def without_empty(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return the rows without the columns in which no row has a value."""
-    used = {heading for row in rows for heading, text in row.items() if text}
-    return [{heading: text for heading, text in row.items() if heading in used} for row in rows]
+
+def declared_columns(rows: list[dict[str, Cell]]) -> list[Column]:
+    """Return the columns of rows with declared columns, without those that have no value."""
+    titles = dict.fromkeys(title for row in rows for title in row)
+    columns = [Column(title, [row.get(title, Cell("")) for row in rows]) for title in titles]
+    return [column for column in columns if any(cell.text for cell in column.cells)]
 
 
-def relative(seconds: float) -> str:
-    """Return the time since a moment, such as `3m ago`; for one in the future, `in 3m`."""
-    size = abs(seconds)
-    for length, unit in _UNITS:
-        if size >= length:
-            text = f"{int(size // length)}{unit}"
-            return f"{text} ago" if seconds > 0 else f"in {text}"
-    return "now"
+def field_columns(rows: list[dict[str, Any]], values: Values, *, ordered: bool) -> list[Column]:
+    """Return a column for each field of the rows.
+
+    Args:
+        rows: The rows.
+        values: The forms of their values.
+        ordered: Whether the order of the fields is kept, as for `--fields`.
+    """
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    if not ordered:
+        names = [name for name in names if name != "type"]
+        # A field without any value says nothing.
+        used = [name for name in names if any(row.get(name) not in (None, "") for row in rows)]
+        names = sorted(used or names, key=_Importance(rows, used or names))
+    titles = names if ordered else _headings(names)
+    return [
+        Column(one_line(title), [values.cell(name, row.get(name)) for row in rows])
+        for name, title in zip(names, titles, strict=True)
+    ]
+
+
+class _Importance:
+    """The order of the fields of some rows."""
+
+    def __init__(self, rows: list[dict[str, Any]], names: list[str]) -> None:
+        self._rows = rows
+        self._has_name = any(name in NAMES for name in names)
+        # Without a name, the first id identifies a row.
+        ids = [name for name in names if self._is_id(name)]
+        self._identity = "" if self._has_name or not ids else ids[0]
+
+    def __call__(self, name: str) -> int:
+        if name in NAMES[:4] or name == self._identity:
+            return 0
+        if name in STATES:
+            return 1
+        if name in _WORDS:
+            return 2
+        if self._is_id(name):
+            return 6
+        values = [row.get(name) for row in self._rows]
+        if any(isinstance(value, dict | list) for value in values):
+            return 5
+        return 4 if name.endswith("_at") else 3
+
+    def _is_id(self, name: str) -> bool:
+        return is_id(name) or any(short_uuid(row.get(name)) for row in self._rows)
+
+
+def _headings(names: list[str]) -> list[str]:
+    titles = [heading(name) for name in names]
+    return [
+        title if titles.count(title) == 1 else name
+        for name, title in zip(names, titles, strict=True)
+    ]
 
 
 def _is_column(column: Any) -> bool:
     is_pair = isinstance(column, list) and len(column) == 2
     return is_pair and all(isinstance(part, str) for part in column)
-
-
-def _cell(template: str, row: dict[str, Any]) -> str:
-    if match := _TIME.fullmatch(template):
-        moment = row.get(match[1])
-        return relative(time.time() - moment) if isinstance(moment, int | float) else ""
-    try:
-        return fill(template, row)
-    except BadTemplate:
-        # The row does not have an optional field.
-        return ""

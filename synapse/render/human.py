@@ -11,18 +11,25 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from hubd.wire.terminal import clean, one_line
-from synapse.render.columns import Columns, without_empty
+from synapse.render.columns import Columns, declared_columns, field_columns
 from synapse.render.lines import EventLines, fields_line
 from synapse.render.plain import ProgressLines, text_of
-from synapse.render.tables import rows_of, table, view
+from synapse.render.tables import rows_of, table
+from synapse.render.values import Values
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.progress import Progress
+
     from hubd.wire.schema import JsonSchema
+    from synapse.render.columns import Column
     from synapse.render.fields import Fields
+    from synapse.render.trees import Trees
+    from synapse.render.values import Cell
 
 # The most rows of one table; its columns need all rows in memory.
 MAX_TABLE_ROWS = 5000
@@ -48,8 +55,11 @@ def console(*, stderr: bool = False) -> Console:
 class Human:
     """The base of all views: a console, and progress on stderr."""
 
-    def __init__(self) -> None:
+    def __init__(self, values: Values | None = None, lines: EventLines | None = None) -> None:
         self.console = console()
+        self.values = values or Values()
+        # The one-line texts of events, for a list of events inside an event.
+        self._texts = lines
         self._progress: Progress | None = None
         self._task: Any = None
         self._progress_lines = ProgressLines()
@@ -64,12 +74,24 @@ class Human:
 
     def event(self, content: Any) -> None:
         """Show one event at once."""
-        self.show(view(content))
+        self.show_fields(content)
+
+    def show_fields(self, content: Any) -> None:
+        """Show an event by its fields."""
+        from synapse.render.records import view
+
+        self.show_lines(view(content, self.console, self.values, self._texts))
 
     def show(self, drawn: Any = "", **options: Any) -> None:
         """Print something, without the progress bar."""
         Human.pause(self)
         self.console.print(drawn, **options)
+
+    def show_lines(self, lines: Iterable[Any]) -> None:
+        """Print several lines."""
+        from rich.console import Group
+
+        self.show(Group(*lines))
 
     def progress(self, message: str, percentage: float | None) -> None:
         """Show a bar, or a line if stderr is not a terminal."""
@@ -77,6 +99,8 @@ class Human:
             self._progress_lines.add(message, percentage)
             return
         if self._progress is None:
+            from rich.progress import BarColumn, Progress, TextColumn
+
             columns = (TextColumn("{task.description}", markup=False), BarColumn())
             self._progress = Progress(
                 *columns,
@@ -108,20 +132,27 @@ class Human:
 class Rows(Human):
     """A table of all events; a line for each event if they come slowly or are too many."""
 
-    def __init__(self, returns: JsonSchema | None = None) -> None:
-        super().__init__()
-        from synapse.render.trees import Trees
-
+    def __init__(
+        self,
+        returns: JsonSchema | None = None,
+        values: Values | None = None,
+        *,
+        are_picked: bool = False,
+    ) -> None:
         self._lines = EventLines(returns or {})
-        self._columns = Columns(returns or {})
+        super().__init__(values, self._lines)
+        self._columns = Columns(returns or {}, self.values)
+        # Whether the fields were chosen by --fields, in this order.
+        self._are_picked = are_picked
         self._events: list[dict[str, Any]] = []
         # True once the events come slowly: then each is shown at once.
         self._live = False
-        self._trees = Trees(self)
+        # Set once an event has nodes.
+        self._trees: Trees | None = None
 
     def event(self, content: Any) -> None:
         """Keep an event for the table, or show it at once."""
-        if self._trees.take(content):
+        if self._take_tree(content):
             return
         if isinstance(content, dict) and not self._live and len(self._events) < MAX_TABLE_ROWS:
             self._events.append(content)
@@ -145,42 +176,64 @@ class Rows(Human):
         """Draw the last events."""
         super().close()
         self._draw()
-        self._trees.draw()
+        if self._trees is not None:
+            self._trees.draw()
+
+    def _take_tree(self, content: Any) -> bool:
+        """Keep an event with nodes for the drawing of its tree."""
+        from synapse.render.nodes import tree_of
+
+        if self._are_picked or tree_of(content) is None:
+            return False
+        if self._trees is None:
+            from synapse.render.trees import Trees
+
+            self._trees = Trees(self)
+        return self._trees.take(content)
 
     def _draw(self) -> None:
         events, self._events = self._events, []
         groups: dict[str, list[dict[str, Any]]] = {}
-        # The groups with declared columns.
-        declared: set[str] = set()
+        # The rows with declared columns.
+        declared: dict[str, list[dict[str, Cell]]] = {}
         for event in events:
-            name, rows = str(event.get("type", "")), self._columns.rows(event)
-            if rows is not None:
-                declared.add(name)
-            groups.setdefault(name, []).extend(rows_of(event) if rows is None else rows)
+            name, cells = str(event.get("type", "")), self._columns.rows(event)
+            rows = groups.setdefault(name, [])
+            if cells is None:
+                rows += rows_of(event)
+            else:
+                declared.setdefault(name, []).extend(cells)
         for name, rows in groups.items():
-            if name in declared:
-                rows = without_empty(rows)
             if len(groups) > 1:
                 self.show(Text(clean(name), style="bold"))
-            if not rows:
-                self.show(Text("none", style="dim"))
-            elif len(rows) == 1 and name not in declared:
-                self.show(view(rows[0]))
+            if declared.get(name):
+                self._show_table(declared_columns(declared[name]))
+            elif len(rows) == 1 and not self._are_picked:
+                self.show_fields(rows[0])
+            elif rows:
+                columns = field_columns(rows, self.values, ordered=self._are_picked)
+                self._show_table(columns)
             else:
-                self.show(table(rows, self.console.width))
+                self.show(Text("none", style="dim"))
+
+    def _show_table(self, columns: list[Column]) -> None:
+        self.show_lines(table(columns, self.console.width))
 
 
 class Lines(Human):
     """A line for each event at once, for methods that also ask questions."""
 
-    def __init__(self, returns: JsonSchema) -> None:
-        super().__init__()
+    def __init__(self, returns: JsonSchema, values: Values | None = None) -> None:
         self._lines = EventLines(returns)
+        super().__init__(values, self._lines)
 
     def event(self, content: Any) -> None:
         """Show the event's summary, else its fields."""
         line = self._lines.summary(content) if isinstance(content, dict) else ""
-        self.show(Text(line, style="dim") if line else view(content))
+        if line:
+            self.show(Text(line, style="dim"))
+        else:
+            self.show_fields(content)
 
 
 class Words(Human):
@@ -189,15 +242,18 @@ class Words(Human):
     def event(self, content: Any) -> None:
         """Show the text, or the fields of an event without text."""
         text = text_of(content)
-        # `show` ends the line.
-        self.show(view(content) if text is None else Text(clean(text).removesuffix("\n")))
+        if text is None:
+            self.show_fields(content)
+        else:
+            # `show` ends the line.
+            self.show(Text(clean(text).removesuffix("\n")))
 
 
 class Picked:
     """The fields of `--fields`, as a table."""
 
     def __init__(self, fields: Fields) -> None:
-        self._view = Rows()
+        self._view = Rows(values=Values(is_exact=True), are_picked=True)
         self._fields = fields
         self._is_empty = True
 

@@ -46,7 +46,7 @@ class EventLines:
 
     def _is_told(self, kind: str, name: str, value: Any) -> bool:
         """Return whether a field is a plain value, and not an id, a handle or a place."""
-        if name == "type" or value is None or isinstance(value, dict | list):
+        if name in ("type", "handle") or value is None or isinstance(value, dict | list):
             return False
         field = self._events.get(kind, {}).get("properties", {}).get(name, {})
         is_id = name == "id" or name.endswith("_id")
@@ -55,7 +55,7 @@ class EventLines:
 
 def fields_line(event: Any) -> str:
     """Return the fields of an event on one line."""
-    from synapse.render.tables import value_text
+    from synapse.render.values import value_text
 
     if not isinstance(event, dict):
         return clean(str(event))

@@ -1,33 +1,22 @@
-"""Events as Rich tables: one event as a column of fields, several events as rows."""
+"""Lists as tables that fit the width of the terminal."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len
-from rich.table import Table
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from hubd.wire.terminal import clean, one_line
 from synapse.render.fields import is_rows
 
-# The narrowest column for longer values.
-MIN_COLUMN = 10
-COLUMN_GAP = 2
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
+    from synapse.render.columns import Column
 
-def view(content: Any) -> Any:
-    """Return one event as a column of its fields."""
-    if not isinstance(content, dict):
-        return Text(clean(value_text(content)))
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in content.items():
-        if name != "type" or len(content) == 1:
-            grid.add_row(clean(name), Text(clean(value_text(value))))
-    return grid
+# The narrowest column for longer texts.
+MIN_COLUMN = 12
+GAP = "  "
 
 
 def rows_of(event: dict[str, Any]) -> list[dict[str, Any]]:
@@ -38,52 +27,69 @@ def rows_of(event: dict[str, Any]) -> list[dict[str, Any]]:
     return lists[0] if len(lists) == 1 and (lists[0] or alone) else [event]
 
 
-def table(rows: list[dict[str, Any]], width: int) -> Table:
-    """Return several events as the rows of a table."""
-    names = [name for name in dict.fromkeys(key for row in rows for key in row) if name != "type"]
-    cells = {name: [one_line(value_text(row.get(name))) for row in rows] for name in names}
-    widths = fit({name: max(map(cell_len, (name, *cells[name]))) for name in names}, width)
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for name, room in widths.items():
-        numeric = all(isinstance(row.get(name), int | float) for row in rows)
-        side: Any = "right" if numeric else "left"
-        drawn.add_column(
-            clean(name), justify=side, overflow="ellipsis", no_wrap=True, max_width=room
-        )
-    for number in range(len(rows)):
-        drawn.add_row(*(Text(cells[name][number]) for name in widths))
-    hidden = [clean(name) for name in names if name not in widths]
+def table(columns: list[Column], width: int, indent: str = "") -> Iterator[Text]:
+    """Yield the lines of a table; columns without room are counted below it."""
+    widths = fit(columns, width - len(indent))
+    drawn = columns[: len(widths)]
+    sides = [any(cell.is_number for cell in column.cells) for column in drawn]
+    last = len(widths) - 1
+
+    def line(texts: list[tuple[str, str]]) -> Text:
+        parts: list[str | tuple[str, str]] = [indent]
+        for number, (text, style) in enumerate(texts):
+            text = cut(text, widths[number])
+            space = " " * (widths[number] - cell_len(text))
+            if sides[number]:
+                parts.append(space)
+            parts.append((text, style))
+            if number < last:
+                parts.append(GAP if sides[number] else space + GAP)
+        return Text.assemble(*parts, no_wrap=True, overflow="crop")
+
+    yield line([(column.heading.upper(), "bold") for column in drawn])
+    for cells in zip(*(column.cells for column in drawn), strict=True):
+        yield line([(cell.text, cell.style) for cell in cells])
+    hidden = [column.heading for column in columns[len(widths) :]]
     if hidden:
-        drawn.caption = f"no room for {', '.join(hidden)}: see --fields and -o json"
-        drawn.caption_justify = "left"
-    return drawn
+        more = "1 more column" if len(hidden) == 1 else f"{len(hidden)} more columns"
+        yield Text(f"{indent}… {more}: {', '.join(hidden)} (--fields, -o json)", style="dim")
 
 
-def fit(wanted: dict[str, int], width: int) -> dict[str, int]:
-    """Return the columns that fit into a width, with their widths.
+def fit(columns: list[Column], width: int) -> list[int]:
+    """Return the widths of the columns that fit, from the first on.
 
-    The widest columns are narrowed first, down to a minimum. Then the last columns are left out.
+    The widest texts are narrowed first, down to a minimum. Then the last columns are left out.
+    Numbers, times, states and ids are not cut.
     """
-    widths = dict(wanted)
-    while len(widths) > 1:
-        excess = sum(widths.values()) + COLUMN_GAP * (len(widths) - 1) - width
-        if excess <= 0:
-            break
-        widest = max(widths, key=lambda name: widths[name])
-        if widths[widest] > MIN_COLUMN:
-            widths[widest] -= 1
-        else:
-            del widths[list(widths)[-1]]
-            widths = {name: wanted[name] for name in widths}
+    wanted = [
+        max(map(cell_len, (column.heading, *(cell.text for cell in column.cells))))
+        for column in columns
+    ]
+    # The narrowest form of each column.
+    least = [
+        room if any(cell.is_whole for cell in column.cells) else min(room, MIN_COLUMN)
+        for column, room in zip(columns, wanted, strict=True)
+    ]
+    count = len(columns)
+    while count > 1 and sum(least[:count]) + len(GAP) * (count - 1) > width:
+        count -= 1
+    widths = wanted[:count]
+    excess = sum(widths) + len(GAP) * (count - 1) - width
+    while excess > 0:
+        # The widest of the columns that can still give way.
+        place = max(
+            range(count), key=lambda number: (widths[number] > least[number], widths[number])
+        )
+        if widths[place] <= least[place]:
+            # Not even the first column fits.
+            return [max(width, 1)]
+        widths[place] -= 1
+        excess -= 1
     return widths
 
 
-def value_text(value: Any) -> str:
-    """Return a value as text."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(entry, str | int | float) for entry in value):
-        return ", ".join(map(str, value))
-    return json.dumps(value, ensure_ascii=False)
+def cut(text: str, width: int) -> str:
+    """Return a text that is at most this wide; a cut text ends with `…`."""
+    if cell_len(text) <= width:
+        return text
+    return f"{set_cell_size(text, max(width - 1, 0)).rstrip()}…" if width > 0 else ""

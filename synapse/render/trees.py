@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -10,7 +10,9 @@ from hubd.wire.terminal import clean
 from synapse.render.human import Human
 from synapse.render.nodes import lines, tree_of
 from synapse.render.plain import text_of
-from synapse.render.tables import view
+
+if TYPE_CHECKING:
+    from synapse.render.values import Values
 
 
 class Trees:
@@ -53,21 +55,24 @@ class Trees:
         self._human.show(Text(clean(str(fields.get("tree_id", ""))), style="bold"))
         rest = {name: value for name, value in fields.items() if name not in hidden}
         if rest:
-            self._human.show(view(rest))
+            self._human.show_fields(rest)
 
 
 class Branches(Human):
     """A tree of nodes by their parents; other events by their text."""
 
-    def __init__(self, options: str = "") -> None:
-        super().__init__()
+    def __init__(self, options: str = "", values: Values | None = None) -> None:
+        super().__init__(values)
         self._trees = Trees(self, options)
 
     def event(self, content: Any) -> None:
         """Keep the nodes, because a tree may come in pages."""
         if not self._trees.take(content):
             text = text_of(content)
-            self.show(view(content) if text is None else Text(clean(text)))
+            if text is None:
+                self.show_fields(content)
+            else:
+                self.show(Text(clean(text)))
 
     def pause(self) -> None:
         """Draw the trees so far before a question."""

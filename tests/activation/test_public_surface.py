@@ -39,7 +39,6 @@ SURFACE = [
     "SearchSource",
     "Timeout",
     "Tx",
-    "UNFINISHED",
     "Unavailable",
     "Unfinished",
     "WireHandle",

@@ -1,6 +1,6 @@
 """How long other clients wait while one client sends the largest messages that the hub takes.
 
-`python -m tests.bench.fairness [KIND]...`
+`python -m tests.bench.fairness [KIND]...`, where a kind is one of the titles that are printed.
 
 One client sends a message of up to 8 MiB again and again; another calls `echo.once` all the time.
 Printed are the percentiles of that call. The target is a 99th percentile below 60 ms.
@@ -26,6 +26,12 @@ from tests.support import Daemon
 SECONDS = 6.0
 LIMIT = MAX_MESSAGE_MIB * MIB
 TREES = 11_000
+# Commands by their title.
+COMMANDS = {
+    "short commands": "true",
+    "many lines": "seq 1 20000",
+    "long lines": "head -c 20000000 /dev/zero | tr '\\0' x",
+}
 
 
 class Taken(Event):
@@ -150,6 +156,11 @@ async def main() -> None:
         for title, message in messages():
             if not wanted or title in wanted:
                 await measure(daemon, f"{title}, {len(message) / MIB:.1f} MiB", message)
+        print("\necho.once beside a client that runs commands  (target: p99 < 60 ms)")
+        for title, command in COMMANDS.items():
+            if not wanted or title in wanted:
+                params = {"command": command}
+                await measure(daemon, title, jsonrpc.request(1, "bash.execute", params))
         if wanted:
             return
         async with daemon.client() as client:

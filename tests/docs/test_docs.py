@@ -11,10 +11,12 @@ import pytest
 
 from hubd.config import SETTINGS
 from hubd.plugins.arbor.lifecycle import Settings as ArborSettings
+from hubd.plugins.bash.settings import Settings as BashSettings
 from hubd.plugins.claudecode.program.engine import Settings as ClaudeSettings
 from hubd.plugins.cone.providers.provider import Settings as ConeSettings
 from hubd.plugins.file.plugin import Settings as FileSettings
 from hubd.plugins.loopback.settings import Settings as LoopbackSettings
+from hubd.plugins.web.plugin import Settings as WebSettings
 from hubd.wire.item import EXIT_CODES
 from tests.docs.console_examples import difference, examples_of, run
 from tests.support import HUBD, Daemon, environment
@@ -92,14 +94,16 @@ def test_the_table_of_settings_is_the_one_in_the_code() -> None:
 def test_the_table_of_plugin_settings_is_the_one_in_the_code() -> None:
     sections = (
         ("arbor", ArborSettings),
+        ("bash", BashSettings),
         ("claudecode", ClaudeSettings),
         ("cone", ConeSettings),
         ("file", FileSettings),
         ("loopback", LoopbackSettings),
+        ("web", WebSettings),
     )
     for section, model in sections:
         for name, field in model.model_fields.items():
-            default = "none" if field.default is None else str(field.default)
+            default = str(field.default).lower()
             assert f"| `{section}` | `{name}` | {default} | " in OPERATIONS, name
 
 

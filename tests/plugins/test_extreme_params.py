@@ -10,8 +10,10 @@ from hubd.activation import Context
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
 from hubd.plugins.arbor.plugin import Arbor
+from hubd.plugins.bash.plugin import Bash
 from hubd.plugins.claudecode.plugin import ClaudeCode
 from hubd.plugins.cone.plugin import Cone
+from hubd.plugins.web.plugin import Web
 from tests.support import PATIENCE_SECONDS, Collector, hub_with
 
 EXTREME: dict[str, list[Any]] = {
@@ -21,6 +23,7 @@ EXTREME: dict[str, list[Any]] = {
 }
 # What other parameters of the same call are, if they are required.
 ORDINARY: dict[str, Any] = {
+    "command": "true",
     "content": "x",
     "consumer": "c",
     "handle": "echo@1.0.0::echo:x",
@@ -30,6 +33,8 @@ ORDINARY: dict[str, Any] = {
     "new_name": "fork",
     "prompt": "hello",
     "seq": 0,
+    "fetch_id": "550e8400",
+    "url": "http://127.0.0.1:1/",
 }
 
 
@@ -72,7 +77,7 @@ async def test_no_parameter_causes_a_traceback(
         return caller.items
 
     async with (
-        hub_with(tmp_path, Arbor(), Cone(), claudecode) as hub,
+        hub_with(tmp_path, Arbor(), Bash(), Cone(), Web(), claudecode) as hub,
     ):
         await items("claudecode.chat", {"name": "s", "prompt": "say: hi"})
         await items("cone.create", {"name": "c"})
@@ -81,7 +86,7 @@ async def test_no_parameter_causes_a_traceback(
         [node, _] = await items("arbor.node_create_text", {"tree_id": tree_id, "content": "x"})
         known = {**ORDINARY, "tree_id": tree_id, "node_id": node["content"]["node_id"]}
         wrong = []
-        for namespace in ("claudecode", "cone", "arbor"):
+        for namespace in ("bash", "claudecode", "cone", "arbor", "web"):
             for method, params in extreme_calls(hub, namespace, known):
                 last = (await items(method, params))[-2:][0]
                 if last["type"] == "error" and last["code"] in ("internal", "execution_error"):

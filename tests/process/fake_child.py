@@ -183,6 +183,29 @@ def close_output() -> None:
     os._exit(5)
 
 
+def alternating() -> None:
+    """Write to stdout and stderr in turns, each time after a byte of input."""
+    number = 0
+    while os.read(0, 1):
+        write(1 + number % 2, f"{number}".encode())
+        number += 1
+
+
+def flood_both(size: str) -> None:
+    """Do the same as `flood` on both outputs in turns."""
+    for descriptor in (1, 2):
+        os.set_blocking(descriptor, False)
+    written = 0
+    while written < int(size):
+        if not select.select([], [1, 2], [], 0.5)[1]:
+            os._exit(HELD_BACK)
+        for descriptor in (1, 2):
+            try:
+                written += os.write(descriptor, b"y" * 1024)
+            except BlockingIOError:
+                continue
+
+
 def noisy(size: str) -> None:
     """Write much to stderr, then a line to stdout."""
     write(2, b"e" * int(size) + b"\nthe end \xe2\x82\xac")
@@ -214,6 +237,8 @@ BEHAVIOURS: Mapping[str, Callable[..., None]] = {
         late,
         crash,
         close_output,
+        alternating,
+        flood_both,
         noisy,
         surroundings,
     )

@@ -1,24 +1,19 @@
 """The descendants of a child end with it, also when hubd is killed; other processes do not."""
 
 import asyncio
-import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from hubd.errors import Timeout
 from hubd.process import child as child_module
-from hubd.process import pipes
+from hubd.process import patience
 from hubd.process.child import ChildProcess
-from hubd.process.tree import Identity, identity, kill_tree, reap
+from hubd.process.tree import identity, reap
+from tests.process.another_hub import another_hub
 from tests.process.support import (
     MORE_THAN_A_PIPE_HOLDS,
     all_lines,
@@ -32,7 +27,7 @@ from tests.process.support import (
     send,
     watching,
 )
-from tests.support import PATIENCE_SECONDS, environment
+from tests.support import PATIENCE_SECONDS
 
 pytestmark = linux_only
 
@@ -80,7 +75,7 @@ async def test_descendants_of_a_child_that_ends_with_its_input_are_ended(
 async def test_a_hidden_process_blocks_no_reader(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, reading: str
 ) -> None:
-    for module in (child_module, pipes):
+    for module in (child_module, patience):
         monkeypatch.setattr(module, "LINGER_SECONDS", 0.05)
     monkeypatch.setattr(child_module, "SEND_SECONDS", 0.05)
     async with child_that("echo"):
@@ -158,38 +153,6 @@ async def test_children_do_not_end_each_other() -> None:
 
 
 # When hubd is killed
-
-HUB = """
-import asyncio, json, os, sys
-from pathlib import Path
-from hubd.process.child import ChildProcess
-
-async def main():
-    child = ChildProcess(json.loads(sys.argv[1]), cwd=Path("/"), env={}, mark=sys.argv[2])
-    async with child:
-        async for line in child.lines():
-            pids = [int(word) for word in line.split() if word.isdigit()]
-            print(json.dumps([*child.identity, *pids]), flush=True)
-
-asyncio.run(main())
-"""
-
-
-@contextmanager
-def another_hub(mark: str, *behaviour: str) -> Iterator[tuple[subprocess.Popen[bytes], list[Any]]]:
-    """Run a child in another Python process, and yield the pids that it prints."""
-    command = [sys.executable, "-c", HUB, json.dumps(fake(*behaviour)), mark]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as hub:
-        child = Identity(0, "")
-        try:
-            assert hub.stdout is not None
-            told = json.loads(hub.stdout.readline())
-            child = Identity(*told[:2])
-            yield hub, told
-        finally:
-            hub.kill()
-            # A failed test must not leave processes behind.
-            kill_tree(child, mark)
 
 
 def test_a_child_ends_when_hubd_is_killed() -> None:

@@ -14,6 +14,7 @@ from hubd.storage.arbor.references import DAY, Periods
 from hubd.storage.arbor.tree import Place, TreeRow
 from hubd.storage.blobs import rows as blobs
 from hubd.storage.database import Tx
+from hubd.storage.id_lookup import IdLookup
 from hubd.storage.names import Names
 from hubd.storage.search import changes
 from hubd.storage.streams import consumers, streams
@@ -31,6 +32,7 @@ NAMES = Names(
 )
 
 
+IDS = IdLookup("SELECT key, id FROM arbor_trees", thing="tree", advice="")
 SMALL = blobs.Blob(b"a" * 32, 1, b"a")
 LARGE = blobs.Blob(b"b" * 32, 1)
 RELEASED = blobs.Blob(b"c" * 32, 1)
@@ -51,6 +53,7 @@ class World(NamedTuple):
 
 CASES: dict[str, Callable[[Tx, World], object]] = {
     "names.Names.find": lambda tx, w: NAMES.find(tx, ids.text(w.active.id)),
+    "id_lookup.IdLookup.find": lambda tx, w: IDS.find(tx, ids.text(w.active.id)),
     "arbor.tree.create": lambda tx, _: tree.create(tx, "ann", NOW, metadata="{}"),
     "arbor.tree.reveal": lambda tx, w: tree.reveal(tx, w.importing),
     "arbor.tree.give_up": lambda tx, _: tree.give_up(tx),
@@ -104,6 +107,12 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     "blobs.rows.release": lambda tx, _: list(
         map(partial(blobs.release, tx), (SMALL.digest, LARGE.digest))
     ),
+    "blobs.rows.keep": lambda tx, w: [
+        blobs.keep(tx, w.active.key, content) for content in (b"kept", b"kept", b"x")
+    ],
+    "blobs.rows.release_tree": lambda tx, w: list(
+        map(partial(blobs.release_tree, tx), [w.active.key])
+    ),
     "blobs.rows.remove_released": lambda tx, _: blobs.remove_released(tx, 10),
 }
 
@@ -134,6 +143,8 @@ def world(base: sqlite3.Connection) -> World:
     for blob in (SMALL, LARGE, RELEASED):
         blobs.refer(tx, blob)
     blobs.release(tx, RELEASED.digest)
+    for content in (b"kept", b"kept"):
+        blobs.keep(tx, active.key, content)
     return World(active, scheduled, importing, node, leaf, running, newest, ended)
 
 

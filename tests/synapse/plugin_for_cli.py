@@ -175,6 +175,20 @@ class SaidText(Event, tag="said"):
     handle: Said
 
 
+class Stdout(Event):
+    line: str
+    partial: bool = False
+    escaped: bool = False
+
+
+class Stderr(Event):
+    line: str
+
+
+class Exit(Event):
+    code: int
+
+
 class Cli(Activation, namespace="cli", version="1.2.0"):
     """All kinds of methods for the command line."""
 
@@ -183,6 +197,16 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
         self._turns: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(0))
         self._ended: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._calls: dict[str, int] = defaultdict(int)
+
+    @method(render="process")
+    async def act(self, code: int = 0) -> AsyncIterator[Stdout | Stderr | Exit]:
+        """Send the events of a command that writes anything."""
+        yield Stdout(line=HOSTILE)
+        yield Stderr(line="careful")
+        yield Stdout(line="\\xff\\\\\\x00", escaped=True)
+        yield Stdout(line="no end", partial=True)
+        if code >= 0:
+            yield Exit(code=code)
 
     @method(streaming=False)
     async def fail(self, code: str, message: str = "it failed") -> AsyncIterator[Note]:

@@ -1,11 +1,12 @@
 """The columns that an event declares for its list."""
 
 import time
-
-import pytest
+from typing import Any
 
 from hubd.activation import columns
-from synapse.render.columns import Columns, relative, without_empty
+from synapse.render.columns import Columns, declared_columns, field_columns
+from synapse.render.tables import fit, table
+from synapse.render.values import Cell, Values
 
 RETURNS = {
     "properties": {
@@ -18,14 +19,24 @@ RETURNS = {
 }
 
 
+def texts(rows: list[dict[str, Cell]] | None) -> list[dict[str, str]]:
+    """Return the texts of cells."""
+    return [{title: cell.text for title, cell in row.items()} for row in rows or []]
+
+
+def headings(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the headings of rows without declared columns."""
+    return [column.heading for column in field_columns(rows, Values(), ordered=False)]
+
+
 def test_rows_have_the_declared_columns_in_order() -> None:
     now = int(time.time())
     rows = [
         {"name": "a", "id": "0123456789", "more": {"size": 3}, "changed_at": now - 200, "x": 1},
         {"id": "ab", "changed_at": None},
     ]
-    assert Columns(RETURNS).rows({"type": "page", "rows": rows}) == [
-        {"id": "0123", "name": "a", "size": "3", "changed": "3m ago"},
+    assert texts(Columns(RETURNS).rows({"type": "page", "rows": rows})) == [
+        {"id": "0123", "name": "a", "size": "3 B", "changed": "3m ago"},
         {"id": "ab", "name": "", "size": "", "changed": ""},
     ]
     assert list(RETURNS["properties"]["rows"]["x-columns"][0]) == ["id", "{id:.4}"]
@@ -39,12 +50,44 @@ def test_other_events_have_no_columns() -> None:
 
 
 def test_a_column_without_values_is_left_out() -> None:
-    assert without_empty([{"a": "1", "b": ""}, {"a": "", "b": ""}]) == [{"a": "1"}, {"a": ""}]
+    rows = [{"a": Cell("1"), "b": Cell("")}, {"a": Cell(""), "b": Cell("")}]
+    assert [column.heading for column in declared_columns(rows)] == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "now"), (59, "59s ago"), (3600, "1h ago"), (200_000, "2d ago"), (-120, "in 2m")],
-)
-def test_a_relative_time(seconds: float, text: str) -> None:
-    assert relative(seconds) == text
+def test_names_states_and_texts_come_before_times_objects_and_ids() -> None:
+    row = {
+        "type": "row",
+        "session_id": "x",
+        "options": {"a": 1},
+        "created_at": 5,
+        "count": 2,
+        "prompt": "why",
+        "status": "running",
+        "name": "fix",
+        "nothing": None,
+    }
+    assert headings([row]) == [
+        *("name", "status", "prompt", "count", "created", "options", "session id"),
+    ]
+
+
+def test_the_first_id_comes_first_if_rows_have_no_name() -> None:
+    assert headings([{"count": 1, "tree_id": "x", "node_id": "y"}]) == [
+        *("tree id", "count", "node id"),
+    ]
+
+
+def test_units_in_names_are_dropped_unless_two_columns_would_share_a_heading() -> None:
+    assert headings([{"cost_usd": 1.0, "sent_at": 1}]) == ["cost", "sent"]
+    assert headings([{"cost_usd": 1.0, "cost": 1}]) == ["cost_usd", "cost"]
+
+
+def test_columns_without_room_are_counted_and_numbers_are_not_cut() -> None:
+    row = {"name": "n" * 30, "prompt": "p" * 90, "size": 123_456_789, "updated_at": 0}
+    columns_of_row = field_columns([row], Values(), ordered=False)
+    for width in (10, 20, 40, 60, 100, 200):
+        lines = [line.plain for line in table(columns_of_row, width)]
+        drawn = len(fit(columns_of_row, width))
+        assert max(map(len, lines[:2])) <= width
+        assert ("more column" in lines[-1]) == (drawn < 4)
+        assert ("117.7 MiB" in lines[1]) == (drawn >= 3)

@@ -50,16 +50,16 @@ def test_events_of_a_stream_are_a_table(home: Path) -> None:
     status, text = at_terminal("solar", "observe", home=home, columns=200)
     header, *rows = without_own_sequences(text).splitlines()
     assert status == 0
-    assert header.split()[:4] == ["name", "body_type", "parent", "mass_kg"]
+    assert header.split()[:5] == ["NAME", "BODY", "TYPE", "PARENT", "MASS"]
     assert [row.split()[0] for row in rows[:3]] == ["Mercury", "Venus", "Earth"]
     assert '{"' not in text
 
 
-def test_one_event_is_its_fields_below_each_other(home: Path) -> None:
+def test_one_event_is_a_heading_and_its_fields_below_each_other(home: Path) -> None:
     status, text = at_terminal("solar", "earth", "info", home=home)
     rows = [line.split() for line in without_own_sequences(text).splitlines()]
     assert status == 0
-    assert rows[0] == ["name", "Earth"]
+    assert rows[0] == ["Earth"]
     assert ["moons", "Luna"] in rows
 
 
@@ -74,13 +74,13 @@ def test_one_event_is_its_fields_below_each_other(home: Path) -> None:
         (("mustache", "render", "--template", "end\n", "--raw"), ["end"]),
         (("cli", "words", "--raw"), ["plain words"]),
         (("cli", "words", "-j"), ['{"type":"note","text":"plain words"}']),
-        (("cli", "rows", "--fields", "name", "--count", "1"), ["name  name-0"]),
+        (("cli", "rows", "--fields", "name", "--count", "1"), ["NAME", "name-0"]),
         (
             ("cli", "pages", "--fields", "size,name", "--count", "2"),
-            ["size  name", "   0  name-0", "   1  name-1"],
+            ["SIZE  NAME", "   0  name-0", "   1  name-1"],
         ),
         (("cli", "pages", "--fields", "name", "--count", "0"), ["none"]),
-        (("cli", "pages", "--fields", "type"), ["type  page"]),
+        (("cli", "pages", "--fields", "type"), ["TYPE", "page"]),
     ],
 )
 def test_the_hint_of_the_method_decides_the_view(
@@ -142,7 +142,7 @@ def test_the_nodes_of_a_stored_tree_are_drawn_with_short_ids(home: Path) -> None
     shown = [line.rstrip() for line in without_own_sequences(text).splitlines()]
     assert (status, shown) == (
         0,
-        ["t1", "state  active", "● 00000001  one", "● 00000002  echo@1.0.0::once:hi"],
+        ["t1", "state  ● active", "● 00000001  one", "● 00000002  echo@1.0.0::once:hi"],
     )
 
 

@@ -20,7 +20,6 @@ from hubd.storage.arbor.walk import Node
 # Longer texts belong behind a handle, which a node can hold as well.
 MAX_TEXT: Final = 1024 * 1024
 MAX_METADATA: Final = 64 * 1024
-MAX_HANDLE: Final = 4096
 MAX_LABEL: Final = 200
 MAX_OWNER: Final = 200
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hubd.activation import AnyHandle, Event
+from hubd.activation import AnyHandle, Event, columns
 
 Lane = Literal["main", "events"]
 
@@ -89,6 +89,20 @@ class TreeWithSkeleton(TreeInfo):
     nodes: list[SkeletonNode]
 
 
+def _trees() -> Any:
+    """Return the field of a list of trees, with its columns at a terminal."""
+    return Field(
+        json_schema_extra=columns(
+            tree="{tree_id}",
+            state="{state}",
+            owner="{owner_id}",
+            references="{ref_count}",
+            created="{created_at}",
+            metadata="{metadata}",
+        )
+    )
+
+
 class TreeCreated(Event, summary="created tree {tree_id}"):
     """A new tree."""
 
@@ -115,19 +129,19 @@ class TreeSkeleton(SparseEvent):
 class TreeList(Event):
     """A page of trees."""
 
-    trees: list[TreeInfo]
+    trees: list[TreeInfo] = _trees()
 
 
 class TreesScheduled(Event):
     """Trees without owners, which are due to be archived."""
 
-    trees: list[TreeInfo]
+    trees: list[TreeInfo] = _trees()
 
 
 class TreesArchived(Event):
     """Trees that are read-only and due to be removed."""
 
-    trees: list[TreeInfo]
+    trees: list[TreeInfo] = _trees()
 
 
 class TreeUpdated(Event, summary="updated tree {tree_id}"):

@@ -18,12 +18,12 @@ from pydantic_core import to_json
 
 from hubd.activation import Conflict, Encoded, Event, InvalidParams, NotFound
 from hubd.activation.params import name_problem
-from hubd.plugins.arbor.base import MAX_HANDLE, MAX_LABEL, MAX_OWNER, MAX_TEXT, metadata_text
+from hubd.plugins.arbor.base import MAX_LABEL, MAX_OWNER, MAX_TEXT, metadata_text
 from hubd.plugins.arbor.encode import encoded, node_json, tree_json
 from hubd.plugins.arbor.events import ExportedNode, ExportedTree, ExternalData
 from hubd.storage import ids
 from hubd.storage.arbor import tree, walk
-from hubd.storage.arbor.tree import LANES, TreeRow
+from hubd.storage.arbor.tree import LANES, MAX_HANDLE, TreeRow
 from hubd.storage.database import Database, Tx
 
 FORMAT: Final = 1

@@ -11,7 +11,6 @@ from hubd.activation.params import NodeId, TreeId
 from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import (
     LIST_TREES,
-    MAX_HANDLE,
     MAX_TEXT,
     ArborBase,
     Label,
@@ -26,7 +25,7 @@ from hubd.plugins.arbor.encode import encoded, node_json, nodes_json
 from hubd.plugins.arbor.search import NODES
 from hubd.storage import ids
 from hubd.storage.arbor import tree, walk
-from hubd.storage.arbor.tree import Place, TreeRow
+from hubd.storage.arbor.tree import MAX_HANDLE, Place, TreeRow
 from hubd.storage.database import Tx
 
 

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field
 
 from hubd.activation import Event
 from hubd.activation.params import Position
+from hubd.conversations.attachments import Attached
 from hubd.plugins.claudecode.handles import EventRef
 
 RESULT: Final = (
@@ -61,6 +62,9 @@ class Start(Durable, summary="turn started on {engine}"):
     turn_position: Position
     engine: str
     environment: Literal["daemon"] | None = None
+    attachments: list[Attached] | None = Field(
+        None, description="The nodes above the turn, in their order; absent without attachments"
+    )
 
 
 class UserMessage(Durable):

@@ -1,5 +1,6 @@
 """A request for a chat, from the call that makes it until the chat starts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ class ChatRequest:
 
     prompt: str
     ephemeral: bool = False
+    # The handles of the attachments. Their data is read when the chat starts.
+    attach: Sequence[str] = ()
     # The session's options for this chat, and the program that was announced; set when the
     # request is accepted. A later request may change the session's options while this one waits.
     options: dict[str, Any] | None = None

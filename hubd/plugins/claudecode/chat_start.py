@@ -31,6 +31,7 @@ from hubd.plugins.claudecode.sessions import SessionRow
 from hubd.storage import ids
 from hubd.storage.database import Database, Tx
 from hubd.storage.streams import streams
+from hubd.wire.handle import parse
 from hubd.wire.text import shorten
 
 log = logging.getLogger("hubd.claudecode")
@@ -124,6 +125,7 @@ class ChatStart:
                 make_private(self.offline_sessions)
             session_env = {"CLAUDE_CONFIG_DIR": str(self.offline_sessions)}
         digest = session_options.system_prompt_digest(options)
+        attach = [parse(handle) for handle in request.attach]
         before = await prepare(
             self._context,
             session,
@@ -132,6 +134,7 @@ class ChatStart:
             session_env,
             ephemeral=request.ephemeral,
             system_prompt=digest,
+            attached=await self._context.attached(attach),
         )
         index = await self._context.turns(head)
         options = replace(
@@ -153,7 +156,7 @@ class ChatStart:
             store.dequeue(tx, stream.key)
             store.keep_request(tx, stream.key, json.dumps(asdict(request)))
             approvals.set_told(tx, [row.key for row in lost])
-            mirror.begin(tx, head, request.prompt, index, now, env_source)
+            mirror.begin(tx, head, request.prompt, index, now, env_source, attach)
             return True
 
         launch = self.launch(session, session_values, options, env, session_env)

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from hubd.activation import Event
+from hubd.activation import Event, columns
 from hubd.activation.handle import UnreadHandle
 from hubd.activation.params import Position
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
@@ -38,6 +38,9 @@ class SessionInfo(BaseModel, defer_build=True):
     loopback_enabled: bool
     approver: str
     status: StatusName | None = Field(description="The status of its newest chat")
+    prompt: str | None = Field(description="The beginning of the newest prompt, on one line")
+    turns: int = Field(description="The number of its turns")
+    cost_usd: float = Field(description="The cost of its turns")
     created_at: int
     updated_at: int
 
@@ -62,7 +65,16 @@ class SessionData(Event, tag="session"):
 class SessionList(Event):
     """A page of sessions."""
 
-    sessions: list[SessionInfo]
+    sessions: list[SessionInfo] = Field(
+        json_schema_extra=columns(
+            name="{name}",
+            status="{status}",
+            asked="{prompt}",
+            turns="{turns}",
+            cost="{cost_usd}",
+            updated="{updated_at}",
+        )
+    )
 
 
 class Deleted(Event, summary="session {name}"):
@@ -102,7 +114,17 @@ class StreamInfo(BaseModel, defer_build=True):
 class StreamList(Event):
     """A page of streams, the newest first."""
 
-    streams: list[StreamInfo]
+    streams: list[StreamInfo] = Field(
+        json_schema_extra=columns(
+            name="{name}",
+            status="{status}",
+            asked="{prompt}",
+            stream="{stream_id}",
+            events="{total_events}",
+            began="{created_at}",
+            error="{error}",
+        )
+    )
 
 
 class Cancelled(Event, summary="{status}: stream {stream_id}"):

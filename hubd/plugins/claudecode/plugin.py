@@ -57,8 +57,8 @@ class ClaudeCode(
 
     async def lifespan(self) -> AsyncIterator[None]:
         """Recover the chats of an earlier hub, and interrupt running chats when this one stops."""
-        context = Context(self.db, self.host, self.path)
         settings = self.settings(Settings)
+        context = Context(self.db, self.host, self.path, settings.attachment_chars)
         queue = Queue(self.db, self.host, context, settings)
         await queue.recover()
         self._queue = queue

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from hubd.plugins.claudecode.native import session_file, write_session
+from hubd.plugins.claudecode.native import NativeMessage, session_file, write_session
 from hubd.plugins.claudecode.native.entries import as_entry, parse
 from hubd.plugins.claudecode.native.pending_call import live_marker
 from hubd.plugins.claudecode.record.context import Context, for_program
@@ -25,8 +25,9 @@ WRITTEN_AS: Final = "2.1.325"
 class Resume(NamedTuple):
     """The session to resume; None for a new conversation.
 
-    `unanswered` are the blocks after the last answer: prompts and tool results. They are sent with
-    the prompt, because a session that does not end with an answer counts as broken off.
+    `unanswered` are the blocks after the last answer: prompts, attachments and tool results. They
+    are sent with the prompt, because a session that does not end with an answer counts as broken
+    off.
     """
 
     session: str | None = None
@@ -44,6 +45,7 @@ async def prepare(
     *,
     ephemeral: bool = False,
     system_prompt: str | None = None,
+    attached: Sequence[NativeMessage] = (),
 ) -> Resume:
     """Find the native session to continue, or write one.
 
@@ -56,12 +58,18 @@ async def prepare(
         ephemeral: Whether the existing native session must not change.
         system_prompt: The digest of this chat's system prompt. A native session keeps its first
             system prompt, so another prompt needs another native session.
+        attached: The messages of the attachments. They are sent with the prompt; only a message of
+            the assistant among them needs another native session.
     """
+    attached = for_program(attached)
+    has_answer = any(message.role == "assistant" for message in attached)
+    sent = [block for message in attached for block in message.content]
     cwd = Path(session.working_dir)
     last = (await context.nodes(head))[-1]
     blob = await context.blob(context.own(last))
     if (
         blob is not None
+        and not has_answer
         and blob.data.get("engine") == engine
         and blob.data.get("system_prompt_digest") == system_prompt
     ):
@@ -70,11 +78,11 @@ async def prepare(
             file = session_file(environ, cwd, native)
             is_there, is_last = await asyncio.to_thread(_look_for, uuids[-1], file)
             if is_last and (session.native_id, session.native_head) == (native, head.key):
-                return Resume(native, fork=ephemeral)
+                return Resume(native, fork=ephemeral, unanswered=sent)
             # A native fork at a message with tool calls would lack the results of the tools.
             if is_there and not await context.calls_tools(last):
-                return Resume(native, fork=True, fork_at=uuids[-1])
-    messages = for_program(await context.messages(head))
+                return Resume(native, fork=True, fork_at=uuids[-1], unanswered=sent)
+    messages = [*for_program(await context.messages(head)), *attached]
     unanswered: list[dict[str, Any]] = []
     while messages and messages[-1].role == "user":
         unanswered = messages.pop().content + unanswered

@@ -7,16 +7,14 @@ import sqlite3
 from typing import Any, Final
 from uuid import UUID
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
-from hubd.activation import UNFINISHED, Document, Handle, Reader, SearchSource, Unfinished
+from hubd.activation import Document, Handle, Reader, SearchSource, Unfinished
 from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.handles import MessageRef, SessionRef, ToolResultRef, block_handle
 from hubd.plugins.claudecode.protocol.messages import output_text
 from hubd.storage import ids
 
-# Characters of a stored object that are read. Longer ones are tool results, mostly pictures.
-MAX_DATA: Final = 16 * 1024 * 1024
 SEARCHED: Final = ("message", "thinking", "tool_use", "tool_result")
 
 
@@ -29,11 +27,13 @@ def sources() -> tuple[SearchSource, ...]:
 
 
 def _blob_document(row: sqlite3.Row, reader: Reader) -> Document | Unfinished | None:
-    if row["blob_type"] not in SEARCHED or row["length"] > MAX_DATA:
+    if row["blob_type"] not in SEARCHED:
         return None
     if not row["complete"]:
-        return UNFINISHED
-    data = from_json(row["data"])
+        return Unfinished()
+    data = store.whole(reader, row["data"])
+    if data is None:
+        return None
     match row["blob_type"]:
         case "message":
             return _message(row, reader, data)
@@ -51,7 +51,7 @@ def _message(row: sqlite3.Row, reader: Reader, data: dict[str, Any]) -> Document
     blocks = data.get("content")
     if blocks is None:
         names = [UUID(name).bytes for name in data.get("blocks", ())]
-        blocks = [from_json(text)["block"] for text in store.texts_of_blocks(reader, names)]
+        blocks = [data["block"] for data in store.text_blocks(reader, names)]
     text = "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
     role = data["role"]
     handle = MessageRef(blob_id=UUID(bytes=row["id"]), role=role)

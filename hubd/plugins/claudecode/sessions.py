@@ -1,5 +1,7 @@
 """Sessions: heads in trees, with the options of the program that answers there."""
 
+import json
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from hubd.conversations.heads import Heads, NewHead
@@ -8,10 +10,11 @@ from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Database, Tx
 from hubd.storage.names import Names
 from hubd.storage.streams import streams
+from hubd.storage.streams.streams import Status
 
 _SELECT: Final = """
     SELECT s.key, s.id, s.name, s.tree, t.id, s.head, h.id, s.working_dir, s.options, s.engine,
-        s.native_id, s.native_head, s.created_at, s.updated_at, s.parent
+        s.native_id, s.native_head, s.created_at, s.updated_at, s.parent, s.turns, s.cost_usd
     FROM claudecode_sessions AS s JOIN arbor_trees AS t ON t.key = s.tree
         JOIN arbor_nodes AS h ON h.key = s.head
 """
@@ -47,6 +50,16 @@ class SessionRow(NamedTuple):
     updated_at: int
     # The actor that started the session, as text, if it was an agent.
     parent: str | None = None
+    # The sums of its turns.
+    turns: int = 0
+    cost_usd: float = 0.0
+
+
+class NewestChat(NamedTuple):
+    """The newest chat of a session: its status, and the start of its prompt."""
+
+    status: Status
+    prompt: str | None
 
 
 class Columns(NamedTuple):
@@ -174,6 +187,19 @@ def set_native(tx: Tx, session: int, native_id: str, head: int, now: int) -> Non
         "WHERE key = ?",
         (native_id, head, now, session),
     )
+
+
+async def newest_chats(db: Database, keys: Iterable[int]) -> dict[int, NewestChat]:
+    """Return the newest chat of each session that has one, by the key of the session."""
+    rows = await db.fetch_rows(
+        "SELECT s.key, c.status, p.prompt FROM claudecode_sessions AS s "
+        "JOIN chat_streams AS c "
+        "ON c.key = (SELECT max(n.key) FROM chat_streams AS n WHERE n.session_id = s.id) "
+        "LEFT JOIN claudecode_prompts AS p ON p.stream = c.key "
+        "WHERE s.key IN (SELECT value FROM json_each(?))",
+        json.dumps(list(keys)),
+    )
+    return {key: NewestChat(status, prompt) for key, status, prompt in rows}
 
 
 async def reported_model(db: Database, session_id: bytes) -> str | None:

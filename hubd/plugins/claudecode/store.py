@@ -11,6 +11,7 @@ from hubd.activation import Reader
 from hubd.errors import NotFound
 from hubd.storage import ids
 from hubd.storage.arbor.tree import Place
+from hubd.storage.blobs import rows as blobs
 from hubd.storage.database import Database, Tx
 from hubd.wire.text import shorten
 
@@ -18,15 +19,19 @@ _BREAK_OFF: Final = (
     "UPDATE claudecode_blobs SET complete = 1, "
     "data = json_remove(json_set(data, '$.finished', json('false')), '$.growing')"
 )
+# Larger data, such as a long tool result, is stored once as a content of the hub.
+MAX_DATA_BYTES: Final = 64 * 1024
+# The only field of such a blob's data: the digest of the content.
+STORED: Final = "stored_content"
 # Characters of a prompt that lists show.
 PROMPT_LENGTH: Final = 200
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes WHERE key = ?"
-
-
+# The search ignores larger data: tool results with pictures.
+MAX_SEARCHED_BYTES: Final = 16 * 1024 * 1024
 # The rows of the search sources.
 SEARCHED_BLOBS: Final = """
     SELECT b.key, b.id, b.tree, b.blob_type, b.complete, b.created_at, b.session_id,
-        length(b.data) AS length, s.name AS session, b.data
+        s.name AS session, b.data
     FROM claudecode_blobs AS b LEFT JOIN claudecode_sessions AS s ON s.id = b.session_id
 """
 SEARCHED_SESSIONS: Final = "SELECT key, id, name, created_at FROM claudecode_sessions"
@@ -52,7 +57,16 @@ class Blob(NamedTuple):
         return self.complete and self.data.get("finished") is not False
 
 
-def texts_of_blocks(reader: Reader, blob_ids: Sequence[bytes]) -> list[str]:
+def whole(reader: Reader, text: str) -> dict[str, Any] | None:
+    """Return the data of a blob from its column; None if it is too long for the search."""
+    data: dict[str, Any] = from_json(text)
+    if STORED in data:
+        content = reader.content(bytes.fromhex(data[STORED]), MAX_SEARCHED_BYTES)
+        return from_json(content) if 0 < len(content) < MAX_SEARCHED_BYTES else None
+    return data
+
+
+def text_blocks(reader: Reader, blob_ids: Sequence[bytes]) -> list[dict[str, Any]]:
     """Return the data of the text blocks among these blobs, in order of creation."""
     marks = ", ".join("?" * len(blob_ids))
     rows = reader.rows(
@@ -60,7 +74,8 @@ def texts_of_blocks(reader: Reader, blob_ids: Sequence[bytes]) -> list[str]:
         "ORDER BY key",
         *blob_ids,
     )
-    return [data for (data,) in rows]
+    blocks = [whole(reader, text) for (text,) in rows.fetchall()]
+    return [block for block in blocks if block is not None]
 
 
 def place_of(tx: Tx, key: int) -> Place:
@@ -78,12 +93,15 @@ def add_blob(
     *,
     complete: bool = True,
 ) -> bytes:
-    """Store a blob; return its id."""
+    """Store a blob; return its id. A large one that is complete is a stored content of the hub."""
     blob_id = ids.uuid7()
+    text = to_json(data)
+    if complete and len(text) > MAX_DATA_BYTES:
+        text = to_json({STORED: blobs.keep(tx, tree, text).hex()})
     tx.raw.execute(
         "INSERT INTO claudecode_blobs (id, tree, session_id, blob_type, data, complete, "
         "created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (blob_id, tree, session_id, blob_type, to_json(data).decode(), int(complete), now),
+        (blob_id, tree, session_id, blob_type, text.decode(), int(complete), now),
     )
     return blob_id
 
@@ -123,8 +141,20 @@ async def blob(db: Database, blob_id: bytes) -> Blob | None:
     )
     if not rows:
         return None
-    row_id, blob_type, data, complete = rows[0]
-    return Blob(row_id, blob_type, from_json(data), bool(complete))
+    row_id, blob_type, text, complete = rows[0]
+    data = from_json(text)
+    if STORED in data:
+        data = from_json(await db.blobs.read(bytes.fromhex(data[STORED])))
+    return Blob(row_id, blob_type, data, bool(complete))
+
+
+def data_of(tx: Tx, blob_id: bytes) -> dict[str, Any]:
+    """Return the data of an existing blob, inside a transaction."""
+    sql = "SELECT data FROM claudecode_blobs WHERE id = ?"
+    data: dict[str, Any] = from_json(tx.raw.execute(sql, (blob_id,)).fetchone()[0])
+    if STORED in data:
+        data = from_json(blobs.read(tx.raw, bytes.fromhex(data[STORED])) or b"{}")
+    return data
 
 
 async def look_up_blob(db: Database, blob_id: UUID, *kinds: str) -> Blob:
@@ -150,10 +180,18 @@ def add_turn(tx: Tx, stream: int, blob_id: bytes, session_id: bytes, engine: str
         "INSERT INTO claudecode_turns (stream, blob, session_id, engine) VALUES (?, ?, ?, ?)",
         (stream, blob_id, session_id, engine),
     )
+    tx.raw.execute("UPDATE claudecode_sessions SET turns = turns + 1 WHERE id = ?", (session_id,))
 
 
 def end_turn(tx: Tx, stream: int, usage: dict[str, Any], cost_usd: float | None) -> None:
-    """Store the tokens and the cost of a turn."""
+    """Store the tokens and the cost of a turn, and add the cost to its session."""
+    # A turn may end twice, if its chat continued in another process.
+    tx.raw.execute(
+        "UPDATE claudecode_sessions SET cost_usd = cost_usd + ? - coalesce("
+        "(SELECT t.cost_usd FROM claudecode_turns AS t WHERE t.stream = ?), 0) "
+        "WHERE id = (SELECT t.session_id FROM claudecode_turns AS t WHERE t.stream = ?)",
+        (cost_usd or 0.0, stream, stream),
+    )
     tx.raw.execute(
         "UPDATE claudecode_turns SET usage = ?, cost_usd = ? WHERE stream = ?",
         (to_json(usage).decode(), cost_usd, stream),

@@ -120,6 +120,16 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         native_file TEXT
     ) STRICT;
     """,
+    # The sums of a session's turns, so that a list of sessions reads no turns.
+    """
+    ALTER TABLE claudecode_sessions ADD COLUMN turns INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE claudecode_sessions ADD COLUMN cost_usd REAL NOT NULL DEFAULT 0;
+    UPDATE claudecode_sessions SET
+        turns = (SELECT count(*) FROM claudecode_turns AS t
+            WHERE t.session_id = claudecode_sessions.id),
+        cost_usd = (SELECT coalesce(sum(t.cost_usd), 0) FROM claudecode_turns AS t
+            WHERE t.session_id = claudecode_sessions.id);
+    """,
     # The session that wrote a blob. Sessions that fork share a tree.
     "ALTER TABLE claudecode_blobs ADD COLUMN session_id BLOB",
 )

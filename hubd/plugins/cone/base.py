@@ -31,16 +31,21 @@ LIST_CONES: Final = {"identifier": f"{NAMESPACE}.list"}
 
 
 class ConversationPath(TypedDict):
-    """The path of a conversation.
+    """The path of a conversation."""
 
-    Args:
-        identifier: The name of the cone, its id, or the first 8 or more digits of its id.
-        node_id: The id of the last node of the path, or its last 4 or more digits; the cone's
-            head by default.
-    """
-
-    identifier: Identifier
-    node_id: NotRequired[NodeId | None]
+    identifier: Annotated[
+        Identifier,
+        Field(description="The name of the cone, its id, or the first 8 or more digits of its id."),
+    ]
+    node_id: NotRequired[
+        Annotated[
+            NodeId | None,
+            Field(
+                description="The id of the last node of the path, or its last 4 or more digits; "
+                "the cone's head by default."
+            ),
+        ]
+    ]
 
 
 class ConeBase(Activation):

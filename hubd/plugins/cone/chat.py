@@ -1,13 +1,14 @@
 """cone: the method that asks the model."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, nullcontext
-from typing import Final
+from typing import Final, NamedTuple, Unpack
 
 from hubd.activation import Conflict, ExecutionError, Timeout, method
 from hubd.activation.params import Position
-from hubd.conversations import context
+from hubd.conversations import attachments, context
+from hubd.conversations.attachments import Attached, Attachment, AttachOption
 from hubd.conversations.heads import now
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.answer import Answer
@@ -25,12 +26,25 @@ from hubd.storage.database import Tx
 MAX_CONTEXT: Final = 16 * 1024 * 1024
 
 
+class Request(NamedTuple):
+    """A prompt and its attachments."""
+
+    prompt: str
+    attached: Sequence[Attachment]
+    # Whether the head stays where it is.
+    ephemeral: bool
+
+
 class Chat(ConeBase):
     """The method `chat`."""
 
     @method(render="chat", needs_context=True, aliases=ALIASES, completes=LIST_CONES)
     async def chat(
-        self, identifier: Identifier, prompt: Prompt, ephemeral: bool = False
+        self,
+        identifier: Identifier,
+        prompt: Prompt,
+        ephemeral: bool = False,
+        **options: Unpack[AttachOption],
     ) -> AsyncIterator[events.ChatStart | events.ChatContent | events.ChatComplete]:
         """Send a prompt to a cone's model, and stream the answer.
 
@@ -45,11 +59,12 @@ class Chat(ConeBase):
                 conversation.
         """
         cone = await HEADS.look_up(self.db, identifier)
+        limit = self.configured.attachment_chars
+        attached = await attachments.read(self.host, options.get("attach") or (), limit)
+        request = Request(prompt, attached, ephemeral)
         answer = Answer()
         # A separate task, so that a slow caller does not delay the next chat with the cone.
-        task = asyncio.create_task(
-            self._converse(cone, prompt, answer, ephemeral=ephemeral), name="cone chat"
-        )
+        task = asyncio.create_task(self._converse(cone, request, answer), name="cone chat")
         try:
             async for event in answer.events(task):
                 yield event
@@ -57,10 +72,9 @@ class Chat(ConeBase):
             task.cancel()
             await asyncio.wait([task])
 
-    async def _converse(
-        self, cone: store.ConeRow, prompt: str, answer: Answer, *, ephemeral: bool
-    ) -> None:
+    async def _converse(self, cone: store.ConeRow, request: Request, answer: Answer) -> None:
         """Wait for the earlier chats, then ask the model and store the answer."""
+        ephemeral = request.ephemeral
         lock = self.locks.lock(cone)
         if lock.locked() and not ephemeral:
             await self.host.progress("waiting for the chat before this one")
@@ -71,11 +85,11 @@ class Chat(ConeBase):
             provider = create_provider(name, self.configured, self.environment)
             if (obstacle := provider.obstacle()) is not None:
                 raise obstacle
-            messages = await self._context(cone)
-            question = await self._store_question(cone, prompt, answer, ephemeral=ephemeral)
+            messages = await self._context(cone, request.attached)
+            question = await self._store_question(cone, request, answer)
             deadline = asyncio.get_running_loop().time() + self.configured.answer_seconds
             ending: Ending | None = None
-            messages.append(Message("user", prompt))
+            messages.append(Message("user", request.prompt))
             async with aclosing(provider.answer(model, messages)) as pieces:
                 while (piece := await _next(pieces, deadline, name)) is not None:
                     if isinstance(piece, Ending):
@@ -87,23 +101,26 @@ class Chat(ConeBase):
                 raise ExecutionError(f"{name}: the answer has no end")
             await self._store_answer(cone, question, answer, ending, ephemeral=ephemeral)
 
-    async def _store_question(
-        self, cone: store.ConeRow, prompt: str, answer: Answer, *, ephemeral: bool
-    ) -> Place:
-        """Store the question. Return its place."""
+    async def _store_question(self, cone: store.ConeRow, request: Request, answer: Answer) -> Place:
+        """Store the attachments and the question. Return the place of the question."""
+        prompt, attached, ephemeral = request
+        handles = [attachment.handle for attachment in attached]
 
-        def add(tx: Tx) -> tuple[Place, MessageRef]:
+        def add(tx: Tx) -> tuple[list[Attached], Place, MessageRef]:
             row = tree.writable(tx, ids.text(cone.tree_id))
             head = tree.place(tx, row, cone.head_id)
-            return self.add_message(tx, row, head, "user", "user", prompt, side=ephemeral)
+            end, nodes = attachments.put(tx, head, handles, now(), side=ephemeral)
+            side = ephemeral and not nodes
+            return nodes, *self.add_message(tx, row, end, "user", "user", prompt, side=side)
 
-        question, reference = await self.db.transaction(add)
+        nodes, question, reference = await self.db.transaction(add)
         answer.begin(
             events.ChatStart(
                 cone_id=ids.text(cone.id),
                 user_position=Position.at(cone.tree_id, question.id),
                 handle=reference,
                 model_id=cone.model_id,
+                attachments=nodes,
             )
         )
         return question
@@ -150,17 +167,18 @@ class Chat(ConeBase):
             )
         )
 
-    async def _context(self, cone: store.ConeRow) -> list[Message]:
+    async def _context(self, cone: store.ConeRow, attached: Sequence[Attachment]) -> list[Message]:
         """Return the messages before the question.
 
         Raises:
             Conflict: They are longer than the limit.
         """
         messages: list[Message] = []
-        length = 0
+        length = sum(len(attachment.content) for attachment in attached)
+        limit = self.configured.attachment_chars
         row = await tree.look_up(self.db, ids.text(cone.tree_id))
         place = await tree.look_up_place(self.db, row, cone.head_id)
-        async with aclosing(context.messages(self.db, self.host, place)) as entries:
+        async with aclosing(context.messages(self.db, self.host, place, limit)) as entries:
             async for entry in entries:
                 # Providers refuse empty messages.
                 if entry.content.strip():
@@ -172,6 +190,11 @@ class Chat(ConeBase):
                         suggestion="Continue from an earlier node with `synapse cone set-head` or "
                         "`synapse cone fork`, or create another cone",
                     )
+        messages += [
+            Message(attachment.role, attachment.content)
+            for attachment in attached
+            if attachment.content.strip()
+        ]
         return messages
 
 

@@ -2,9 +2,10 @@
 
 from pydantic import BaseModel, Field
 
-from hubd.activation import Event
+from hubd.activation import Event, columns
 from hubd.activation.handle import UnreadHandle
 from hubd.activation.params import Position
+from hubd.conversations.attachments import Attached
 from hubd.plugins.cone.handles import MessageRef, Role
 
 
@@ -41,7 +42,15 @@ class ConeData(Event, summary="cone {cone.name} on {cone.model_id}"):
 class ConeList(Event):
     """A page of cones."""
 
-    cones: list[ConeInfo]
+    cones: list[ConeInfo] = Field(
+        json_schema_extra=columns(
+            name="{name}",
+            model="{model_id}",
+            head="{head}",
+            created="{created_at}",
+            updated="{updated_at}",
+        )
+    )
 
 
 class ConeDeleted(Event, summary="deleted cone {name}"):
@@ -81,6 +90,7 @@ class ChatStart(Event, summary="asking {model_id}"):
     user_position: Position
     handle: MessageRef
     model_id: str
+    attachments: list[Attached] = Field(description="The nodes above the question, in their order")
 
 
 class ChatContent(Event):

@@ -123,6 +123,16 @@ TABLE: Final = ConeTable()
 HEADS: Final[Heads[ConeRow, Columns]] = Heads(TABLE)
 
 
+async def heads_in(db: Database, tree: int) -> list[tuple[str, bytes]]:
+    """Return the names of the cones on a tree, and the ids of their heads."""
+    rows = await db.fetch_rows(
+        "SELECT c.name, n.id FROM cone_cones AS c JOIN arbor_nodes AS n ON n.key = c.head "
+        "WHERE c.tree = ? ORDER BY c.key",
+        tree,
+    )
+    return [(name, node_id) for name, node_id in rows]
+
+
 def set_system_message(tx: Tx, key: int, message_id: bytes) -> None:
     """Store the message that holds the system prompt of a cone."""
     tx.raw.execute("UPDATE cone_cones SET system_message = ? WHERE key = ?", (message_id, key))

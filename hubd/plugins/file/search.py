@@ -2,15 +2,11 @@
 
 import sqlite3
 from pathlib import PurePath
-from typing import Final
 from uuid import UUID
 
 from hubd.activation import Document, Reader, SearchSource
 from hubd.plugins.file import store
 from hubd.plugins.file.handles import SnapshotRef
-
-# The first bytes of a content that are searched.
-SEARCHED_BYTES: Final = 1024 * 1024
 
 
 def source() -> SearchSource:
@@ -21,7 +17,5 @@ def source() -> SearchSource:
 def _document(row: sqlite3.Row, reader: Reader) -> Document:
     path = row["path"]
     ref = SnapshotRef(snapshot_id=UUID(bytes=row["id"]), name=PurePath(path).name)
-    content = reader.content(row["digest"], SEARCHED_BYTES) if row["is_text"] else b""
-    # The end may divide a character.
-    text = f"{path} {content.decode(errors='ignore')}"
+    text = f"{path}\n{reader.text(row['digest'])}" if row["is_text"] else path
     return Document(str(ref), ref.kind if row["is_text"] else "binary", text, row["created_at"])

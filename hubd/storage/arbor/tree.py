@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from hubd.errors import Ambiguous, Conflict, InvalidParams, NotFound
 from hubd.storage import ids
+from hubd.storage.blobs import rows as blobs
 from hubd.storage.database import Database, Tx
 from hubd.wire.handle import WireHandle
 
@@ -21,6 +22,9 @@ LANES: Final = ("main", "events")
 
 # The largest subtree that one transaction deletes. Other writers wait for it.
 MAX_DELETED: Final = 20_000
+
+# The longest handle of a node, in characters.
+MAX_HANDLE: Final = 4096
 
 # The number of ids that an error for an ambiguous one lists.
 MAX_CANDIDATES: Final = 20
@@ -169,6 +173,7 @@ def give_up(tx: Tx, tree: TreeRow | None = None) -> None:
 def remove(tx: Tx, key: int, tree_id: bytes) -> None:
     """Remove a tree and all rows that refer to it. `purge` removes its nodes later."""
     tx.raw.execute("INSERT INTO arbor_purges (tree, tree_id) VALUES (?, ?)", (key, tree_id))
+    blobs.release_tree(tx, key)
     tx.raw.execute("DELETE FROM arbor_trees WHERE key = ?", (key,))
     tx.topics += (topic(key), TREES)
 

@@ -203,6 +203,11 @@ async def whole(
                 yield some
 
 
+async def by_keys(db: Database, keys: Sequence[int]) -> list[Node]:
+    """Return the nodes with these keys, in order of creation. Removed nodes are left out."""
+    return await _linked(db, await db.fetch_rows(_BY_KEYS, json.dumps(keys)))
+
+
 async def in_order(db: Database, tree: TreeRow) -> AsyncIterator[Node]:
     """Yield all nodes of a tree, in every lane, in order of creation.
 

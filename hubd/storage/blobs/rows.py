@@ -1,6 +1,7 @@
 """The rows of stored contents: references that plugins take and release in their transactions."""
 
 import sqlite3
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:  # A database has a store of contents.
@@ -41,13 +42,40 @@ def refer(tx: "Tx", blob: Blob) -> None:
         blob.size,
         place,
     )
-    if blob.content is not None:
+    content = blob.content or b""
+    for start in range(0, len(content), PART_BYTES):
         tx.execute(
-            "INSERT INTO hub_blob_parts (digest, number, content) VALUES (?, 0, ?)"
+            "INSERT INTO hub_blob_parts (digest, number, content) VALUES (?, ?, ?)"
             " ON CONFLICT (digest, number) DO NOTHING",
             blob.digest,
-            blob.content,
+            start // PART_BYTES,
+            content[start : start + PART_BYTES],
         )
+
+
+def keep(tx: "Tx", tree: int, content: bytes) -> bytes:
+    """Store a content in rows for as long as a tree exists, and return its digest.
+
+    For a plugin that writes in one transaction and can't wait for a file.
+    """
+    digest = sha256(content).digest()
+    refer(tx, Blob(digest, len(content), content))
+    tx.execute(
+        "INSERT INTO hub_tree_blobs (tree, digest, refs) VALUES (?, ?, 1)"
+        " ON CONFLICT (tree, digest) DO UPDATE SET refs = refs + 1",
+        tree,
+        digest,
+    )
+    return digest
+
+
+def release_tree(tx: "Tx", tree: int) -> None:
+    """Remove all references of a tree, in the transaction that removes the tree."""
+    kept = tx.fetch_all("SELECT digest, refs FROM hub_tree_blobs WHERE tree = ?", tree)
+    tx.execute("DELETE FROM hub_tree_blobs WHERE tree = ?", tree)
+    for row in kept:
+        for _ in range(row["refs"]):
+            release(tx, row["digest"])
 
 
 def refer_again(tx: "Tx", digest: bytes) -> bool:
@@ -78,6 +106,13 @@ def remove_released(tx: "Tx", limit: int) -> list[bytes]:
     for digest in digests:
         tx.execute("DELETE FROM hub_blobs WHERE digest = ? AND refs = 0", digest)
     return digests
+
+
+def read(connection: sqlite3.Connection, digest: bytes) -> bytes | None:
+    """Return a content that is kept in rows, inside a transaction; None if there is none."""
+    sql = "SELECT content FROM hub_blob_parts WHERE digest = ? ORDER BY number"
+    parts = connection.execute(sql, (digest,)).fetchall()
+    return b"".join(part for (part,) in parts) if parts else None
 
 
 def look_up(connection: sqlite3.Connection, digest: bytes) -> BlobRow | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from hubd.storage.search.changes import Change
 from hubd.storage.search.index import Cursor, Entry, Index
-from hubd.storage.search.source import UNFINISHED, Document, Reader, SearchSource, Unfinished
+from hubd.storage.search.source import Document, Reader, SearchSource, Unfinished
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def _advance(index: Index, reader: Reader, name: str, source: SearchSource) -> b
         for row in rows:
             last, count = Cursor(row["key"], row["id"]), count + 1
             document = _read(reader, source, row)
-            if document is UNFINISHED:
+            if isinstance(document, Unfinished):
                 unfinished.append(last.key)
             elif isinstance(document, Document) and document.text:
                 entries.append(Entry(name, last.key, row["id"], document))
@@ -142,7 +142,7 @@ def _index_again(
     with index.writing():
         for key in passed:
             row_id, document = rows.get(key, (b"", None))
-            if document is UNFINISHED:
+            if isinstance(document, Unfinished):
                 continue
             index.set_unfinished(name, key, unfinished=False)
             index.discard(name, [key])

@@ -9,7 +9,6 @@ does nothing more for the search.
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,6 +20,8 @@ from hubd.storage.readers import Value, read_only
 if TYPE_CHECKING:  # A database needs none of this.
     from hubd.storage.database import Database
 
+# The first bytes of a content that are searched.
+MAX_TEXT_BYTES: Final = 1024 * 1024
 # Seconds that a read waits for a lock, which another process holds only for moments.
 BUSY_SECONDS: Final = 5.0
 
@@ -44,13 +45,8 @@ class Document(NamedTuple):
     hidden: bool = False
 
 
-class Unfinished(Enum):
+class Unfinished(NamedTuple):
     """The result of reading a row whose text still grows."""
-
-    UNFINISHED = "unfinished"
-
-
-UNFINISHED: Final = Unfinished.UNFINISHED
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ class SearchSource:
 
     `rows` is a SELECT without WHERE, ORDER and LIMIT. It has a column `key`, a positive integer
     that ascends with every new row, and a column `id`, bytes that no other row ever has.
-    `read` returns the document of a row, None if the row has none, or `UNFINISHED`. It runs in a
+    `read` returns the document of a row, None if the row has none, or `Unfinished()`. It runs in a
     thread, so it uses only its arguments. If a finished row changes, call
     `Activation.search_row_changed`.
     """
@@ -115,6 +111,10 @@ class Reader:
             (digest, length // PART_BYTES),
         )
         return b"".join(part for (part,) in parts)[:length]
+
+    def text(self, digest: bytes) -> str:
+        """Return the first 1 MiB of a stored content as text."""
+        return self.content(digest, MAX_TEXT_BYTES).decode(errors="replace")
 
     def close(self) -> None:
         """Close the connection."""

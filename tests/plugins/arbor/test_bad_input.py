@@ -9,12 +9,13 @@ import pytest
 import pytest_asyncio
 
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.base import MAX_HANDLE, MAX_METADATA, MAX_TEXT
+from hubd.plugins.arbor.base import MAX_METADATA, MAX_TEXT
 from hubd.plugins.arbor.events import NodeCreated
 from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.echo import EchoPlugin
 from hubd.storage import ids
 from hubd.storage.arbor import tree
+from hubd.storage.arbor.tree import MAX_HANDLE
 from hubd.storage.database import Tx
 from tests.support import call_error, call_events, hub_with
 

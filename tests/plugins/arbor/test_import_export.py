@@ -20,10 +20,11 @@ from hubd.activation.params import name_problem
 from hubd.errors import Conflict
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
-from hubd.plugins.arbor.base import MAX_HANDLE, MAX_LABEL, MAX_METADATA, MAX_TEXT
+from hubd.plugins.arbor.base import MAX_LABEL, MAX_METADATA, MAX_TEXT
 from hubd.plugins.arbor.import_export import MAX_LINE, NODES_AT_ONCE, Import, Lines, lines_of
 from hubd.plugins.arbor.plugin import Arbor
 from hubd.storage.arbor import references
+from hubd.storage.arbor.tree import MAX_HANDLE
 from hubd.storage.database import Database
 from tests.plugins.arbor.by_storage import Storage
 from tests.plugins.arbor.forest import Content

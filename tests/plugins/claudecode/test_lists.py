@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.methods import native_sessions
 from hubd.plugins.claudecode.record.conversation_message import unix_seconds
 from hubd.storage import ids
@@ -143,9 +144,10 @@ def make_older(database: Path, version: int) -> None:
     """Give a database the tables that an earlier version of claudecode had."""
     later = ["claudecode_approvals", "claudecode_requests", "claudecode_prompts"]
     with closing(sqlite3.connect(database)) as connection, connection:
-        for table in later[: 3 if version == 1 else 2]:
+        for table in later[: {1: 3, 2: 2}.get(version, 0)]:
             connection.execute(f"DROP TABLE {table}")
-        connection.execute("ALTER TABLE claudecode_sessions DROP COLUMN parent")
+        for column in ("turns", "cost_usd", *(["parent"] if version < 3 else [])):
+            connection.execute(f"ALTER TABLE claudecode_sessions DROP COLUMN {column}")
         connection.execute(
             "DELETE FROM hub_migrations WHERE owner = 'claudecode' AND number > ?", (version,)
         )
@@ -168,6 +170,37 @@ async def test_chats_of_an_older_version_are_listed_with_their_prompt(
         # Without approvals, a chat that was running can't continue.
         [row] = page["streams"]
         assert (row["prompt"], row["status"]) == ("from before", "interrupted")
+
+
+async def test_a_session_lists_its_newest_prompt_its_turns_and_their_cost(here: World) -> None:
+    await here.chat(say("one"))
+    await here.chat(say("two"))
+    await here.one("fork", name="s", new_name="branch")
+    [page] = await here.call("list")
+    rows = [(row["name"], row["prompt"], row["turns"], row["status"]) for row in page["sessions"]]
+    assert rows == [("s", "say: two", 2, "complete"), ("branch", None, 0, None)]
+    [usage] = await here.call("usage", name="s")
+    assert page["sessions"][0]["cost_usd"] == usage["cost_usd"]
+
+
+async def test_the_sums_of_an_older_version_are_those_of_its_turns(tmp_path: Path) -> None:
+    async with claude_hub(tmp_path) as (_, plugin):
+        await begin_chat(plugin)
+        await plugin.db.execute("UPDATE claudecode_turns SET cost_usd = 0.25")
+    make_older(tmp_path / "hub.db", 3)
+    async with claude_hub(tmp_path) as (hub, _):
+        [page] = await call_events(hub, "claudecode.list")
+        assert [(row["turns"], row["cost_usd"]) for row in page["sessions"]] == [(1, 0.25)]
+
+
+async def test_a_turn_that_ends_twice_counts_its_cost_once(tmp_path: Path) -> None:
+    async with claude_hub(tmp_path) as (hub, plugin):
+        await begin_chat(plugin)
+        [(stream,)] = await plugin.db.fetch_rows("SELECT stream FROM claudecode_turns")
+        for cost in (0.5, None, 0.75):
+            await plugin.db.transaction(lambda tx, cost=cost: store.end_turn(tx, stream, {}, cost))
+        [page] = await call_events(hub, "claudecode.list")
+        assert page["sessions"][0]["cost_usd"] == 0.75
 
 
 # Branches

@@ -17,6 +17,7 @@ from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.plugin import ClaudeCode
 from hubd.plugins.claudecode.record import consumer_locks
 from hubd.storage import ids
+from hubd.storage.blobs.rows import RELEASED
 from hubd.storage.streams import streams
 from tests.fakes.agent_process import agent_environment
 from tests.plugins.claudecode.scripted_chat import (
@@ -526,8 +527,8 @@ async def test_a_cancelled_long_poll_does_not_move_its_consumer(
     task = await waiting(hub, consumer="c")
     task.cancel()
     await asyncio.wait([task])
-    # Only the watcher of parked chats waits.
-    assert set(chat.plugin.db.waiters._events) == {approvals.ALL}
+    # Only the watcher of parked chats and the cleanup of stored contents wait.
+    assert set(chat.plugin.db.waiters._events) == {approvals.ALL, RELEASED}
     await chat.push(10)
     assert seqs(await poll(hub, consumer="c")) == [10]
 

@@ -20,6 +20,7 @@ from hubd.storage.streams import streams
 from tests.storage.rerun import NOW, assert_keeps_no_state, database, transaction_functions
 
 BLOCK: dict[str, Any] = {"block": {"text": "half"}, "growing": {"stream": 1}}
+LONG = {"block": {"text": "x" * store.MAX_DATA_BYTES}}
 REQUEST = '{"prompt": "hello"}'
 CALL = "toolu_1"
 APPROVED = Resolution("approved", "person")
@@ -55,9 +56,11 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
         tx, w.session.key, "native", w.node.key, NOW
     ),
     "store.place_of": lambda tx, w: store.place_of(tx, w.node.key),
-    "store.add_blob": lambda tx, w: store.add_blob(
-        tx, w.session.tree, w.session.id, "content", BLOCK, NOW
-    ),
+    "store.add_blob": lambda tx, w: [
+        store.add_blob(tx, w.session.tree, w.session.id, "content", data, NOW)
+        for data in (BLOCK, LONG, LONG)
+    ],
+    "store.data_of": lambda tx, w: store.data_of(tx, w.block),
     "store.grow_blob": lambda tx, w: store.grow_blob(tx, w.block, {"block": {}}, complete=True),
     "store.break_off": lambda tx, w: store.break_off(tx, w.block),
     "store.growing_blocks": lambda tx, w: store.growing_blocks(tx, w.session.tree),

@@ -27,6 +27,7 @@ from hubd.plugins.claudecode.protocol.updates import (
     ToolResult,
 )
 from hubd.storage import ids
+from hubd.storage.arbor import tree
 from hubd.wire.handle import plugin_id
 from tests.plugins.claudecode.protocol.test_accumulator import LINES
 from tests.plugins.claudecode.record.test_mirror import method_of, nodes_of, records_of, replay
@@ -149,6 +150,33 @@ async def test_tool_calls_and_results_resolve(
     events = [record["event"] for record in await records_of(hub, chat)]
     [given] = [event for event in events if event["type"] == "tool_result"]
     assert given["output"] == found["data"]["output"]
+
+
+async def test_a_large_tool_result_is_stored_once_until_its_tree_is_removed(
+    running: tuple[Hub, ClaudeCode],
+) -> None:
+    hub, plugin = running
+    chat = await begin_chat(plugin)
+    text = "0123456789abcdef" * 100_000
+    results: list[Json] = [
+        {"type": "tool_result", "tool_use_id": f"call{number}", "content": text, "is_error": False}
+        for number in range(2)
+    ]
+    await chat.take([ToolResult(r["tool_use_id"], None, text, False, r, None, {}) for r in results])
+    handles = await handles_of(hub, chat, "tool_result")
+    blocks = [(await resolve(hub, handle))["data"]["block"] for handle in handles]
+    assert blocks == results
+    # The blocks differ only in the id of the call, so each is a content.
+    kept = "SELECT sum(size), sum(refs) FROM hub_blobs"
+    [(size, refs)] = await plugin.db.fetch_rows(kept)
+    assert (size > 2 * len(text), refs) == (True, 2)
+    again = results[0]
+    await chat.take([ToolResult("call0", None, text, False, again, None, {})])
+    [(size_now, refs_now)] = await plugin.db.fetch_rows(kept)
+    assert (size_now, refs_now) == (size, 3)
+    key, tree_id = (await plugin.db.fetch_rows("SELECT key, id FROM arbor_trees"))[0]
+    await plugin.db.transaction(lambda tx: tree.remove(tx, key, tree_id))
+    assert await plugin.db.fetch_rows("SELECT digest FROM hub_blobs") == []
 
 
 async def test_a_tool_call_with_any_name_and_id_has_a_handle(

@@ -339,6 +339,8 @@ async def test_many_approvals_at_once_are_all_carried_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     async with desk(tmp_path, "offline", monkeypatch) as person:
+        # So many programs keep the machine busy.
+        person.patience *= 10
         names = [f"s-{number}" for number in range(count)]
         chats = [await person.begin_touch(name, name=name) for name in names]
         asked: list[Event] = []
@@ -363,6 +365,8 @@ async def test_a_hub_with_64_waiting_agents_stops_in_time_and_keeps_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with desk(tmp_path, "offline", monkeypatch) as person:
+        # So many programs keep the machine busy.
+        person.patience *= 10
         names = [f"s-{number}" for number in range(64)]
         chats = [await person.begin_touch(name, name=name) for name in names]
         approvals = [await person.pending(chat) for chat in chats]

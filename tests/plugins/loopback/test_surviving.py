@@ -102,15 +102,23 @@ async def test_a_stopped_hub_leaves_the_approval_pending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with desk(tmp_path, "offline", monkeypatch) as person:
-        stream = await person.begin_touch()
+        attach = ["echo@1.0.0::once:a", "echo@1.0.0::once:b"]
+        stream = await person.begin_touch(ephemeral=True, attach=attach)
         approval = await person.pending(stream)
         person.daemon.stop()
         person.daemon.start()
         [again] = (await person.one("loopback.pending"))["approvals"]
         assert again["id"] == approval["id"]
         await person.answer(approval, False, message="No.")
-        await check_end(person, stream, approval)
+        end = await check_end(person, stream, approval)
         assert person.lines_in() == 0
+        # The head is above the attachments, as before the chat.
+        [start], [complete] = events_in(end, "start"), events_in(end, "complete")
+        assert [node["handle"] for node in start["attachments"]] == attach
+        tree = await person.one("claudecode.get_tree", name="s")
+        assert complete["new_head"] == tree["head"]
+        [below] = await person.call("arbor.node_get_children", **tree["head"])
+        assert [node["id"] for node in below["children"]] == [start["attachments"][0]["node_id"]]
 
 
 async def test_an_agent_that_gets_sigterm_while_it_waits_is_parked(

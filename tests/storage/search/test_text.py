@@ -55,7 +55,7 @@ def test_a_snippet_shows_the_term_and_its_place(term: str, before: str, after: s
 
 
 def test_times_are_seconds_dates_or_ages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(times.time, "time", lambda: 1_000_000.0)
+    monkeypatch.setattr("time.time", lambda: 1_000_000.0)
     assert times.first_second(5, "since") == 5
     assert times.first_second("1767000000", "since") == 1767000000
     assert times.first_second("2d", "since") == 1_000_000 - 2 * 86400

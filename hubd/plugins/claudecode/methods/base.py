@@ -1,7 +1,7 @@
 """The base of all parts of claudecode: look up sessions and streams that a call names."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
@@ -17,7 +17,7 @@ from hubd.plugins.claudecode.options import asks_for_approval, stored_options
 from hubd.plugins.claudecode.queue import Queue
 from hubd.plugins.claudecode.record.event_pages import EventPages
 from hubd.plugins.claudecode.record.followers import Followers
-from hubd.plugins.claudecode.sessions import SESSIONS, SessionRow
+from hubd.plugins.claudecode.sessions import SESSIONS, NewestChat, SessionRow
 from hubd.storage import ids
 from hubd.storage.streams import streams
 
@@ -109,9 +109,14 @@ class ClaudeBase(Activation):
             )
         return stream
 
-    async def session_info(self, session: SessionRow) -> events.SessionInfo:
-        """Return a session as clients see it."""
-        newest = await streams.newest(self.db, session.id)
+    async def session_infos(self, rows: Sequence[SessionRow]) -> list[events.SessionInfo]:
+        """Return sessions as clients see them."""
+        chats = await sessions.newest_chats(self.db, [row.key for row in rows])
+        return [await self._session_info(row, chats.get(row.key)) for row in rows]
+
+    async def _session_info(
+        self, session: SessionRow, newest: NewestChat | None
+    ) -> events.SessionInfo:
         options: dict[str, Any] = json.loads(session.options)
         return events.SessionInfo(
             id=ids.text(session.id),
@@ -124,6 +129,9 @@ class ClaudeBase(Activation):
             loopback_enabled=asks_for_approval(options),
             approver=options.get("approver") or default_approver(session),
             status=newest.status if newest else None,
+            prompt=newest.prompt if newest else None,
+            turns=session.turns,
+            cost_usd=session.cost_usd,
             created_at=session.created_at,
             updated_at=session.updated_at,
         )

@@ -96,7 +96,8 @@ class Branches(ClaudeBase):
             for name, head in await sessions.heads_in(self.db, session.tree)
         ]
         branches = []
-        for child in await context.children(await walk.node(self.db, place)):
+        for first in await context.children(await walk.node(self.db, place)):
+            child = await context.below_attachments(first)
             handle = context.own(child)
             if handle is not None and handle.method not in ("turn", "message"):
                 continue  # blocks are not branches

@@ -15,7 +15,8 @@ from hubd.activation import (
     PermissionDenied,
     method,
 )
-from hubd.conversations import heads
+from hubd.activation.working_directory import working_directory
+from hubd.conversations import attachments, heads
 from hubd.plugins.claudecode import events, sessions
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.inline import Watcher
@@ -27,7 +28,6 @@ from hubd.plugins.claudecode.methods.parameters import ChatOptions, Name, Prompt
 from hubd.plugins.claudecode.options import given_options
 from hubd.plugins.claudecode.record.followers import with_handle
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns, SessionRow
-from hubd.plugins.claudecode.working_directory import working_directory
 from hubd.storage import ids
 from hubd.storage.streams import streams
 
@@ -106,6 +106,8 @@ class Chats(ClaudeBase):
         given = given_options(options)
         working_dir = options.get("working_dir")
         parent = await self.check_starter(given)
+        # Before a session is created for them.
+        handles = await attachments.check(self.host, options.get("attach") or ())
         try:
             session = await SESSIONS.look_up(self.db, name)
         except NotFound:
@@ -122,7 +124,11 @@ class Chats(ClaudeBase):
             self._check_directory(session, working_dir)
         accepted = await self.queue.submit(
             session,
-            ChatRequest(prompt=prompt, ephemeral=options.get("ephemeral", False)),
+            ChatRequest(
+                prompt=prompt,
+                ephemeral=options.get("ephemeral", False),
+                attach=[str(handle) for handle in handles],
+            ),
             given,
             env,
             if_busy=options.get("if_busy", "queue"),

@@ -1,19 +1,26 @@
 """Read conversations: messages, the model's context, single blocks, documents."""
 
-from collections.abc import AsyncIterator
-from typing import Literal, Unpack
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Unpack
 
 from hubd.activation import method
 from hubd.activation.params import WholeId
-from hubd.plugins.claudecode import events, store
+from hubd.conversations.export.conversation import Conversation
+from hubd.conversations.export.document import ExportOptions, export
+from hubd.plugins.claudecode import events, sessions, store
 from hubd.plugins.claudecode.handles import MessageRef
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
 from hubd.plugins.claudecode.methods.parameters import SESSION, NodeAddress
-from hubd.plugins.claudecode.record import markdown
 from hubd.plugins.claudecode.record.conversation_message import conversation_message
 from hubd.plugins.claudecode.sessions import SessionRow
 from hubd.storage import ids
-from hubd.storage.arbor import outline
+from hubd.storage.arbor import outline, tree
+from hubd.storage.arbor.tree import Place
+
+
+class ExportedNode(NodeAddress, ExportOptions, total=False):
+    """The last node of a conversation, and the form of its document."""
 
 
 class Conversations(ClaudeBase):
@@ -40,25 +47,21 @@ class Conversations(ClaudeBase):
             yield message
 
     @method(read_only=True, render="text", one_of=SESSION, completes=LIST_NAMES)
-    async def export(
-        self,
-        format: Literal["markdown", "jsonl"] = "markdown",
-        **where: Unpack[NodeAddress],
-    ) -> AsyncIterator[events.ExportedPart]:
-        """Write a conversation as a document. With `-o raw`, the output is only the text.
-
-        Args:
-            format: `markdown` for people, `jsonl` for one JSON object per message.
-        """
+    async def export(self, **where: Unpack[ExportedNode]) -> AsyncIterator[events.ExportedPart]:
+        """Write a conversation as a document. With `-o raw`, the output is only the text."""
         session = await self.session_named(where)
-        if format == "markdown":
-            yield events.ExportedPart(text=f"# {session.name}")
-        async for message in self._messages_of(session, where.get("node_id")):
-            if format == "markdown":
-                text = markdown.message(message.role, message.content)
-                yield events.ExportedPart(text=f"\n{text}")
-            else:
-                text = message.model_dump_json(exclude={"type", "short_id"})
+        row = await tree.look_up(self.db, ids.text(session.tree_id))
+        place = await tree.look_up_place(self.db, row, where.get("node_id") or session.head_id)
+        on_tree = await sessions.heads_in(self.db, session.tree)
+        conversation = Conversation(
+            title=session.name,
+            tree=row,
+            place=place,
+            heads=[(name, head.id) for name, head in on_tree],
+            messages=lambda: self._streamed(place),
+        )
+        async with aclosing(export(self.db, self.host, conversation, where)) as pieces:
+            async for text in pieces:
                 yield events.ExportedPart(text=text)
 
     @method(read_only=True)
@@ -90,3 +93,9 @@ class Conversations(ClaudeBase):
         short_ids = await outline.short_ids(self.db, session.tree, nodes)
         for message in messages:
             yield conversation_message(message, short_ids.get(message.node_id or b""))
+
+    async def _streamed(self, place: Place) -> AsyncGenerator[events.ConversationMessage, None]:
+        """Yield the messages up to a place as they are read, without short ids."""
+        async with aclosing(self.queue.context.stream(place)) as messages:
+            async for message in messages:
+                yield conversation_message(message)

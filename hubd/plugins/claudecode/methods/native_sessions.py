@@ -12,6 +12,7 @@ from pydantic import Field
 
 from hubd.activation import Conflict, InvalidParams, NotFound, method
 from hubd.activation.pages import ROWS_PER_ITEM, RowLimit
+from hubd.activation.working_directory import working_directory
 from hubd.conversations import heads
 from hubd.plugins.claudecode import events, native, sessions, store
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase, session_ref
@@ -21,7 +22,6 @@ from hubd.plugins.claudecode.record.conversation_message import conversation_mes
 from hubd.plugins.claudecode.record.message_import import MessageImport
 from hubd.plugins.claudecode.resume import WRITTEN_AS
 from hubd.plugins.claudecode.sessions import SESSIONS, TABLE, Columns, SessionRow
-from hubd.plugins.claudecode.working_directory import working_directory
 from hubd.storage import ids
 from hubd.storage.database import Tx
 from hubd.storage.streams import streams

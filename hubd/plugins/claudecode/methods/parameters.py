@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 from pydantic import Field
 
 from hubd.activation import params
+from hubd.conversations.attachments import AttachOption
 
 Name = params.Name
 NewName = params.NewName
@@ -124,7 +125,7 @@ class AgentOptions(TypedDict, total=False):
     ]
 
 
-class ChatOptions(AgentOptions, total=False):
+class ChatOptions(AgentOptions, AttachOption, total=False):
     """The options of a chat. Those of `AgentOptions` replace the session's from this chat on."""
 
     loopback_enabled: Annotated[

@@ -122,9 +122,8 @@ class Resolvers(ClaudeBase):
     async def session(self, ref: SessionRef) -> events.ResolvedSession:
         """Return a session."""
         session = await SESSIONS.look_up(self.db, ids.text(ref.session_id.bytes))
-        return events.ResolvedSession(
-            handle=ref, name=session.name, session=await self.session_info(session)
-        )
+        [info] = await self.session_infos([session])
+        return events.ResolvedSession(handle=ref, name=session.name, session=info)
 
     async def _block(self, ref: ContentRef | ThinkingRef, *kinds: str) -> events.ResolvedBlock:
         blob = await store.look_up_blob(self.db, ref.blob_id, *kinds)

@@ -1,6 +1,5 @@
 """Retention: remove the events of chats that ended long ago. By default all events are kept."""
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -9,7 +8,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from hubd.activation import Host, HubError, InvalidParams, method
+from hubd.activation import Host, InvalidParams, method
+from hubd.activation.cleanup import hourly
 from hubd.plugins.claudecode import events
 from hubd.plugins.claudecode.methods.base import ClaudeBase
 from hubd.storage import ids
@@ -21,8 +21,6 @@ log = logging.getLogger("hubd.claudecode")
 DAY: Final = 86_400
 # Seconds between two reports of progress.
 REPORT_SECONDS: Final = 1.0
-# Seconds between two cleanups.
-CLEANUP_SECONDS: Final = 3600.0
 
 
 class Retention(ClaudeBase):
@@ -38,12 +36,8 @@ class Retention(ClaudeBase):
         if not days:
             yield
             return
-        cleaner = asyncio.create_task(self._remove_every_hour(days), name="claudecode retention")
-        try:
+        async with hourly(lambda: self._remove_old(days), "old events", log):
             yield
-        finally:
-            cleaner.cancel()
-            await asyncio.wait([cleaner])
 
     @method(destructive=True, render="table")
     async def retention(
@@ -99,18 +93,10 @@ class Retention(ClaudeBase):
                 await report.add(count)
         return total
 
-    async def _remove_every_hour(self, days: float) -> None:
-        while True:
-            try:
-                removed = [count async for _, count in self._remove(days, dry_run=False)]
-                if removed:
-                    log.info("removed %d events of %d old chats", sum(removed), len(removed))
-            except HubError as error:
-                log.warning("old events could not be removed: %s", error.message)
-            except Exception:
-                # No error may end the task for good.
-                log.exception("old events could not be removed")
-            await asyncio.sleep(CLEANUP_SECONDS)
+    async def _remove_old(self, days: float) -> None:
+        removed = [count async for _, count in self._remove(days, dry_run=False)]
+        if removed:
+            log.info("removed %d events of %d old chats", sum(removed), len(removed))
 
 
 class Report:

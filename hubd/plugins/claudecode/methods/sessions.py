@@ -7,13 +7,13 @@ from typing import Unpack
 from hubd.activation import Unavailable, method
 from hubd.activation.pages import RowLimit, limited
 from hubd.activation.params import NodeId, TreeId
+from hubd.activation.working_directory import working_directory
 from hubd.conversations import heads
 from hubd.plugins.claudecode import events
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase, session_ref
 from hubd.plugins.claudecode.methods.parameters import SESSION, AgentOptions, Name, SessionAddress
 from hubd.plugins.claudecode.options import given_options, public, stored_options
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns
-from hubd.plugins.claudecode.working_directory import working_directory
 from hubd.storage import ids
 
 
@@ -30,8 +30,7 @@ class Sessions(ClaudeBase):
             limit: The maximum number of sessions; all if absent.
         """
         async for page in limited(SESSIONS.pages(self.db), limit):
-            sessions = [await self.session_info(session) for session in page]
-            yield events.SessionList(sessions=sessions)
+            yield events.SessionList(sessions=await self.session_infos(page))
 
     @method(read_only=True, one_of=SESSION, completes=LIST_NAMES)
     async def get(
@@ -40,8 +39,9 @@ class Sessions(ClaudeBase):
     ) -> events.SessionData:
         """Show a session and its options."""
         session = await self.session_named(where)
+        [info] = await self.session_infos([session])
         return events.SessionData(
-            session=await self.session_info(session),
+            session=info,
             options=public(stored_options(session)),
             handle=session_ref(session),
         )

@@ -107,7 +107,9 @@ def _ends_in_turn_of(stream: BinaryIO, prompt: NativeMessage) -> bool:
         if entry.kind == "user" and entry.is_shown and not entry.is_results:
             if prompt.uuids:
                 return entry.uuid in prompt.uuids
-            return _texts(entry.blocks) == _texts(prompt.content)
+            # The entry may begin with attachments.
+            texts = _texts(prompt.content)
+            return _texts(entry.blocks)[-len(texts) :] == texts
     return False
 
 

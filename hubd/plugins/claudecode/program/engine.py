@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from hubd.activation import Unavailable
+from hubd.conversations.settings import ContextSettings
 from hubd.plugins.claudecode.program.locate import locate
 
 OFFLINE_MODEL: Final = "offline"
@@ -21,7 +22,7 @@ INSTALL: Final = (
 Name = Literal["claude", "offline"]
 
 
-class Settings(BaseModel, defer_build=True):
+class Settings(ContextSettings, defer_build=True):
     """The settings of claudecode."""
 
     engine: Literal["auto", "claude", "offline"] = "auto"

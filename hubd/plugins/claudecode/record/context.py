@@ -4,16 +4,26 @@ A turn on the path yields its messages with all blocks, exactly as the program h
 nodes, handles of other plugins and single blocks are read as in conversations/context.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from hubd.activation import Host
-from hubd.conversations.context import NO_RESULT, Message, Role, belongs, children, messages_with
+from hubd.conversations import attachments
+from hubd.conversations.context import (
+    NO_RESULT,
+    Message,
+    Role,
+    belongs,
+    children,
+    is_attachment,
+    messages_with,
+)
 from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode.handles import ContentRef, ThinkingRef, ToolUseRef
 from hubd.plugins.claudecode.native import NativeMessage
 from hubd.plugins.claudecode.record.mirror import SYNTHETIC
 from hubd.plugins.claudecode.sessions import SessionRow
@@ -24,14 +34,19 @@ from hubd.storage.arbor.walk import MAIN_ONLY, Node
 from hubd.storage.database import Database
 from hubd.wire.handle import WireHandle, parse
 
+# The methods of handles of blocks.
+BLOCKS: Final = frozenset(ref.method for ref in (ContentRef, ThinkingRef, ToolUseRef))
+
 
 class Context:
     """A reader of contexts. It knows the handles of its plugin by the plugin's path."""
 
-    def __init__(self, db: Database, host: Host, path: str) -> None:
+    def __init__(self, db: Database, host: Host, path: str, limit: int) -> None:
         self._db = db
         self._host = host
         self._path = path
+        # The maximum number of characters of an output or a document.
+        self._limit = limit
 
     async def nodes(self, place: Place) -> list[Node]:
         """Return the nodes from the root to a place."""
@@ -40,15 +55,18 @@ class Context:
 
     async def messages(self, place: Place) -> list[NativeMessage]:
         """Return the messages of a context in order."""
-        native_messages: list[NativeMessage] = []
+        return [message async for message in self.stream(place)]
+
+    async def stream(self, place: Place) -> AsyncGenerator[NativeMessage, None]:
+        """Yield the messages of a context in order. Use it inside `aclosing`."""
         own = _OwnNodes(self)
-        async with aclosing(messages_with(self._db, self._host, place, own)) as messages:
+        reader = messages_with(self._db, self._host, place, self._limit, own)
+        async with aclosing(reader) as messages:
             async for message in messages:
                 if isinstance(message, NativeMessage):
-                    native_messages.append(message)
+                    yield message
                 elif message.content.strip():
-                    native_messages.append(_native_text(message))
-        return native_messages
+                    yield _native_text(message)
 
     async def session_messages(
         self, session: SessionRow, node_id: str | None = None
@@ -61,6 +79,18 @@ class Context:
         own_tree = await tree.look_up(self._db, ids.text(session.tree_id))
         place = await tree.look_up_place(self._db, own_tree, node_id or session.head_id)
         return await self.messages(place)
+
+    async def attached(self, handles: Iterable[WireHandle]) -> list[NativeMessage]:
+        """Return the messages of attachments, which are not in the tree yet.
+
+        Raises:
+            HubError: As `attachments.read`.
+        """
+        return [
+            NativeMessage(role=role, content=[{"type": "text", "text": content}])
+            for _, role, content in await attachments.read(self._host, handles, self._limit)
+            if content.strip()
+        ]
 
     async def turns(self, place: Place) -> int:
         """Return the number of turns from the root to a place."""
@@ -103,9 +133,20 @@ class Context:
         handles = [self.own(child) for child in await self.children(node)]
         return any(handle is not None and handle.method == "tool_use" for handle in handles)
 
+    async def has_blocks(self, node: Node) -> bool:
+        """Return whether blocks are below the message at a node."""
+        handles = [self.own(child) for child in await self.children(node)]
+        return any(handle is not None and handle.method in BLOCKS for handle in handles)
+
     async def children(self, node: Node) -> list[Node]:
         """Return all children of a node in the main lane."""
         return await children(self._db, node)
+
+    async def below_attachments(self, node: Node) -> Node:
+        """Return the turn below a chain of attachments; the node itself if it is not one."""
+        while is_attachment(node) and (nodes := await self.children(node)):
+            node = nodes[0]
+        return node
 
     async def blob(self, handle: WireHandle | None) -> store.Blob | None:
         """Return the blob behind a handle of this plugin."""
@@ -118,8 +159,8 @@ class Context:
         return await store.blob(self._db, name)
 
     def own(self, node: Node) -> WireHandle | None:
-        """Return the handle of a node if it belongs to this plugin."""
-        if node.handle is None:
+        """Return the handle of a node if it is a part of a conversation of this plugin."""
+        if node.handle is None or is_attachment(node):
             return None
         handle = parse(node.handle)
         return handle if handle.plugin == self._path else None
@@ -173,13 +214,19 @@ class _OwnNodes:
         if handle is None or blob is None:
             return None
         if handle.method == "turn":
+            nodes = await self._context.of_turn(node, below)
             messages: list[NativeMessage] = []
-            for message in await self._context.of_turn(node, below):
+            for message in nodes:
                 self._read.add(message.id)
                 messages += await self._context.message(message)
-            return messages
+            # The messages of a turn from another place are not below this node.
+            return messages if nodes else None
         if handle.method == "message":
-            return [] if node.id in self._read else await self._context.message(node)
+            if node.id in self._read:
+                return []
+            # The same holds for the blocks of an answer.
+            is_here = not blob.data.get("blocks") or await self._context.has_blocks(node)
+            return await self._context.message(node) if is_here else None
         if above is not None and await self._context.is_part(node, above):
             return []
         return None

@@ -4,12 +4,14 @@ One update is one transaction: the blob and its node, the event about it and its
 head of the session. This file knows nothing of processes and followers.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, Self
 from uuid import UUID
 
 from pydantic_core import to_json
 
 from hubd.activation import Handle
+from hubd.conversations import attachments
 from hubd.plugins.claudecode import chat_events, sessions, store
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.chat_events import BLOCK_EVENTS, Passthrough
@@ -41,6 +43,7 @@ from hubd.storage.arbor import tree
 from hubd.storage.arbor.tree import Place
 from hubd.storage.database import Tx
 from hubd.storage.streams import streams
+from hubd.wire.handle import WireHandle
 from hubd.wire.text import shorten
 
 # The tool call of the subagent (None for the main conversation), and the message id.
@@ -126,32 +129,37 @@ class Mirror:
         index: int,
         now: int,
         environment: Literal["daemon"] | None = None,
+        attach: Sequence[WireHandle] = (),
     ) -> None:
-        """Write the turn, the user's message and the first two events.
+        """Write the attachments, the turn, the user's message and the first two events.
 
         Args:
             tx: The running transaction.
-            head: The node above the turn.
+            head: The node above the attachments and the turn.
             prompt: The prompt.
             index: The number of turns before this one.
             now: The time in seconds.
             environment: `daemon` if the program does not get its caller's environment.
+            attach: The handles of the attachments.
         """
         self._event_origin = tree.origin(tx, EventRef(event_id=UUID(int=0), event_type="x").wire)
         self._before = head
         line = shorten(prompt, TEXT_LENGTH)
+        end, nodes = attachments.put(tx, head, attach, now)
+        attached = [node.model_dump() for node in nodes] or None
         self._turn = {
             "index": index,
             "session_id": ids.text(self._session.id),
             "prompt": line,
             "engine": self._engine,
             "status": "running",
+            **({"attachments": attached} if attached else {}),
         }
         self._turn_blob = store.add_blob(
             tx, head.tree, self._session.id, "turn", self._turn, now, complete=False
         )
         reference = TurnRef(turn_id=UUID(bytes=self._turn_blob), turn_index=index)
-        self.turn = tree.append(tx, head, tree.external(tx, reference.wire), now)
+        self.turn = tree.append(tx, end, tree.external(tx, reference.wire), now)
         content = [{"type": "text", "text": prompt}]
         data = {"role": "user", "content": content, "text": line}
         blob = store.add_blob(tx, head.tree, self._session.id, "message", data, now)
@@ -168,6 +176,7 @@ class Mirror:
             turn_position=self._at(self.turn),
             engine=self._engine,
             environment=environment,
+            attachments=attached,
         )
         self.push(tx, start, now)
         self.push(tx, chat_events.UserMessage.fields(position=self._at(user)), now)

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from pydantic_core import from_json
 
+from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.handles import EventRef
 from hubd.plugins.claudecode.record.mirror import SYNTHETIC, Mirror
 from hubd.storage.arbor import tree
@@ -69,11 +70,14 @@ def restore(tx: Tx, mirror: Mirror, stream: streams.StreamRow, now: int) -> Rest
             callers[event["tool_use_id"]] = _parent(tx, place.key)
         elif event_type == "assistant_message" and not parent and _is_answer(_blob(tx, place)):
             last = place
+    turn_data = store.data_of(tx, blob_id)
+    attached = turn_data.get("attachments")
+    first = _by_id(tx, attached[0]["node_id"]) if attached else turn
     mirror.restore(
         turn=turn,
-        before=_parent(tx, turn.key),
+        before=_parent(tx, first.key),
         turn_blob=blob_id,
-        turn_data=_data(tx, blob_id),
+        turn_data=turn_data,
         origin=origin,
         tool_uses=tool_uses,
         callers=callers,
@@ -96,13 +100,7 @@ def _is_answer(message: dict[str, Any]) -> bool:
 def _blob(tx: Tx, place: Place) -> dict[str, Any]:
     """Return the data behind a node's handle."""
     [meta] = tx.raw.execute("SELECT meta FROM arbor_nodes WHERE key = ?", (place.key,)).fetchone()
-    return _data(tx, UUID(meta.partition(":")[0]).bytes)
-
-
-def _data(tx: Tx, blob_id: bytes) -> dict[str, Any]:
-    [data] = tx.raw.execute("SELECT data FROM claudecode_blobs WHERE id = ?", (blob_id,)).fetchone()
-    decoded: dict[str, Any] = from_json(data)
-    return decoded
+    return store.data_of(tx, UUID(meta.partition(":")[0]).bytes)
 
 
 def _finish_message(tx: Tx, mirror: Mirror, place: Place, now: int) -> None:

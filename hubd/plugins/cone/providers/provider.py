@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from hubd.activation import (
     ExecutionError,
@@ -16,6 +16,7 @@ from hubd.activation import (
     Timeout,
     Unavailable,
 )
+from hubd.conversations.settings import ContextSettings
 from hubd.errors import Overloaded
 from hubd.plugins.cone.handles import Role
 
@@ -30,7 +31,7 @@ for _logger in (*_READABLE, "httpcore2"):
     logging.getLogger(_logger).setLevel(logging.WARNING)
 
 
-class Settings(BaseModel, defer_build=True):
+class Settings(ContextSettings, defer_build=True):
     """The settings of cone."""
 
     # The model of cones without a model_id.

@@ -202,6 +202,15 @@ def test_lost_entries_of_a_turn_are_restored(tmp_path: Path, lines: int) -> None
             assert inspect(file, "toolu_3").kind == "open"
 
 
+def test_a_turn_is_restored_if_its_prompt_was_sent_with_attachments(tmp_path: Path) -> None:
+    file = tmp_path / f"{SESSION}.jsonl"
+    prompt = user(text("a file"), text("go"), uuids=("p",))
+    write(file, [prompt, TURN[1]])
+    assert restore(file, [replace(TURN[0], uuids=()), *TURN[1:]]) is True
+    told = conversation(read_history(file)).messages
+    assert [each.content for each in told] == [each.content for each in (prompt, *TURN[1:])]
+
+
 def test_a_file_of_another_turn_is_not_restored(tmp_path: Path) -> None:
     file = tmp_path / f"{SESSION}.jsonl"
     assert restore(file, TURN) is False

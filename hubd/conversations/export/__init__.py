@@ -1,0 +1,1 @@
+"""Conversations as documents: Markdown, JSON lines, or one HTML page."""

@@ -1,0 +1,1 @@
+"""A conversation as one HTML page: all branches, without scripts and without the network."""

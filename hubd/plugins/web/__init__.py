@@ -1,0 +1,1 @@
+"""web: pages as they were when they were fetched."""
