@@ -119,7 +119,7 @@ class SearchMethods(Activation):
             since=first_second(filters.get("since"), "since"),
             until=last_second(filters.get("until"), "until"),
         )
-        outcome = await self.hub.search.query(terms, wanted, filters["limit"])
+        outcome, waiting = await self.hub.search.query(terms, wanted, filters["limit"])
         for hit in outcome.hits:
             document = hit.document
             yield Hit(
@@ -135,8 +135,8 @@ class SearchMethods(Activation):
             )
         if outcome.stopped:
             await _advise("search_incomplete", f"There may be more hits: {outcome.stopped}.")
-        if waiting := self.hub.search.status.waiting:
-            await _advise("search_status", f"{waiting:,} new rows are not indexed yet.")
+        if waiting:
+            await _advise("search_status", f"{waiting:,} rows are not indexed yet.")
 
     @method(name="methods", read_only=True, render="table")
     async def find_methods(self, query: str, limit: Limit = 20) -> AsyncIterator[Match]:

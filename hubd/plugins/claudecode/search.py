@@ -73,7 +73,7 @@ def _tool_result(row: sqlite3.Row, reader: Reader, data: dict[str, Any]) -> Docu
     handle = ToolResultRef(
         blob_id=UUID(bytes=row["id"]), tool_use_id=call_id, is_error=bool(block.get("is_error"))
     )
-    tool = reader.rows(store.TOOL_OF_CALL, row["tree"], row["key"], row["key"], call_id).fetchone()
+    tool = reader.rows(store.TOOL_OF_CALL, row["tree"], row["key"], call_id).fetchone()
     text = output_text(block.get("content"))
     return _document(row, handle, text, role="user", tool=tool[0] if tool else None)
 

@@ -35,12 +35,13 @@ SEARCHED_BLOBS: Final = """
     FROM claudecode_blobs AS b LEFT JOIN claudecode_sessions AS s ON s.id = b.session_id
 """
 SEARCHED_SESSIONS: Final = "SELECT key, id, name, created_at FROM claudecode_sessions"
-# The tool of a call, which is not far before its result.
-TOOL_OF_CALL: Final = (
-    "SELECT data ->> '$.block.name' FROM claudecode_blobs WHERE tree = ? AND key < ? "
-    "AND key > ? - 2000 AND blob_type = 'tool_use' AND data ->> '$.block.id' = ? "
-    "ORDER BY key DESC LIMIT 1"
-)
+# The tool of a call, which is among the last blobs of the tree before its result.
+TOOL_OF_CALL: Final = """
+    SELECT data ->> '$.block.name' FROM (
+        SELECT data, blob_type FROM claudecode_blobs WHERE tree = ? AND key < ?
+        ORDER BY key DESC LIMIT 50
+    ) WHERE blob_type = 'tool_use' AND data ->> '$.block.id' = ? LIMIT 1
+"""
 
 
 class Blob(NamedTuple):

@@ -22,7 +22,7 @@ from hubd.storage.search.source import Document, Reader
 from hubd.storage.search.text import fold, matches, prepare, snippet
 
 # Matches that are ranked: the newest ones.
-MAX_RANKED: Final = 10_000
+MAX_RANKED: Final = 5_000
 # Documents that are read one by one for a query that the full-text table can't answer.
 MAX_SCANNED: Final = 20_000
 # Seconds after which a search ends with the hits so far.
@@ -130,7 +130,8 @@ class _Search:
         candidates = self._newest() if expression is None else self._ranked(expression)
         hits: list[Hit] = []
         remaining = iter(candidates)
-        while page := tuple(islice(remaining, READ_AT_ONCE)):
+        size = min(limit, READ_AT_ONCE)
+        while page := tuple(islice(remaining, size)):
             for candidate, document in self._read(page):
                 if (hit := self._hit(candidate, document)) is not None:
                     hits.append(hit)

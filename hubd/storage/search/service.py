@@ -98,11 +98,17 @@ class Search:
         await asyncio.wait([self._task])
         self._close()
 
-    async def query(self, terms: list[str], filters: Filters, limit: int) -> Outcome:
-        """Return the documents with all terms. Waits a moment for rows that are not indexed yet."""
-        with suppress(TimeoutError):
+    async def query(self, terms: list[str], filters: Filters, limit: int) -> tuple[Outcome, int]:
+        """Return the documents with all terms, and the number of rows that are not indexed yet.
+
+        Waits a moment for such rows.
+        """
+        waiting = 0
+        try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self.caught_up()
+        except TimeoutError:
+            waiting = max(self.status.waiting, 1)
         async with self._slots:
             outcome = await asyncio.to_thread(
                 searching.search,
@@ -114,7 +120,7 @@ class Search:
                 limit,
             )
         self._gone += outcome.gone
-        return outcome
+        return outcome, waiting
 
     async def caught_up(self) -> None:
         """Wait until everything that is on disk now is indexed."""
