@@ -250,7 +250,7 @@ class Activation:
         """
 
     def search_sources(self) -> Sequence[SearchSource]:
-        """Return the tables whose rows `plexus.search` finds. By default none."""
+        """Return the tables with rows that `plexus.search` finds. By default none."""
         return ()
 
     def search_row_changed(self, tx: Tx, source: str, key: int) -> None:

@@ -1,4 +1,4 @@
-"""The rows of trees and nodes whose texts the search finds."""
+"""The rows of trees and nodes for the search."""
 
 from typing import Final
 

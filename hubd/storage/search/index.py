@@ -1,6 +1,6 @@
 """The index: a SQLite file beside the database, which can be rebuilt at any time.
 
-It is a file of its own, so that indexing never delays a write to the database. A document is a row
+It is a separate file, so that indexing never delays a write to the database. A document is a row
 and an entry of a full-text table that keeps no text. The positions up to which the sources are
 indexed change in the same transaction as the documents.
 
@@ -229,7 +229,7 @@ class Index:
         )
 
     def unfinished(self, source: str) -> list[int]:
-        """Return the rows of a source whose texts still grow."""
+        """Return the rows of a source with texts that still grow."""
         sql = "SELECT key FROM search_unfinished WHERE source = ? ORDER BY key"
         return [key for (key,) in self._connection.execute(sql, (source,))]
 
@@ -290,7 +290,7 @@ class Index:
 
     @property
     def _version(self) -> int:
-        """The format; another one if there is no full-text table."""
+        """The format; another one without a full-text table."""
         return FORMAT * 2 + self.full_text
 
 

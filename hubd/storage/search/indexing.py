@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 # Rows and characters of one step. A step is one transaction of the index.
 STEP_ROWS: Final = 500
 STEP_CHARACTERS: Final = 256 * 1024
-# Rows whose existence is checked at a time.
+# Rows that are checked at a time for their existence.
 CHECKED_ROWS: Final = 500
 
 Sources = Mapping[str, SearchSource]
@@ -34,7 +34,7 @@ def step(index: Index, reader: Reader, sources: Sources) -> bool:
 
 
 def finish(index: Index, reader: Reader, sources: Sources) -> None:
-    """Read the rows again whose texts were unfinished."""
+    """Read the rows with unfinished texts again."""
     for name, source in sources.items():
         keys = index.unfinished(name)
         for start in range(0, len(keys), CHECKED_ROWS):
@@ -53,7 +53,7 @@ def apply_changes(
 
 
 def sweep(index: Index, reader: Reader, name: str, source: SearchSource, before: int) -> int | None:
-    """Remove documents before a key whose rows are gone. Return the next key, None at the end."""
+    """Remove documents without a row, before a key. Return the next key, None at the end."""
     positions = index.positions(name, before=before, limit=CHECKED_ROWS)
     if not positions:
         return None

@@ -46,7 +46,7 @@ class Document(NamedTuple):
 
 
 class Unfinished(NamedTuple):
-    """The result of reading a row whose text still grows."""
+    """The result of reading a row with a text that still grows."""
 
 
 @dataclass(frozen=True)
