@@ -230,8 +230,13 @@ def _check(arguments: argparse.Namespace) -> int:
     from hubd.daemon.progress import Progress
     from hubd.storage.maintenance import check
 
+    paths = _paths(arguments)
     with Progress("check") as progress:
-        findings = check(Path(_paths(arguments).database), report=progress.report)
+        findings = check(Path(paths.database), report=progress.report)
+        if arguments.rebuild_search:
+            from hubd.daemon.search_rebuild import rebuild
+
+            findings.append(rebuild(paths, progress.report))
     return _report(findings, arguments)
 
 
@@ -401,6 +406,9 @@ def _parser() -> argparse.ArgumentParser:
     backup.add_argument("file", metavar="FILE")
     backup.add_argument("--force", action="store_true", help="replace an existing FILE")
     check = add("check", _check, "Check the database and the files of large contents")
+    check.add_argument(
+        "--rebuild-search", action="store_true", help="also build the search index again"
+    )
     service = add("service", _service, "Start the daemon at login (systemd or launchd)")
     service.add_argument("action", choices=("install", "uninstall"))
     for reader in (status, logs, doctor, check):

@@ -23,6 +23,7 @@ from hubd.errors import (
     Unavailable,
 )
 from hubd.storage.database import Tx
+from hubd.storage.search.source import Document, Reader, SearchSource, Unfinished
 from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.checks import Finding
 from hubd.wire.handle import WireHandle
@@ -39,6 +40,7 @@ __all__ = [
     "Client",
     "Conflict",
     "Context",
+    "Document",
     "Encoded",
     "Event",
     "ExecutionError",
@@ -57,12 +59,15 @@ __all__ = [
     "Prompt",
     "PromptArgument",
     "PromptMessage",
+    "Reader",
     "Resolved",
+    "SearchSource",
     "Style",
     "TemplateSource",
     "Timeout",
     "Tx",
     "Unavailable",
+    "Unfinished",
     "WireHandle",
     "columns",
     "method",

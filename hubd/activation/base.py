@@ -32,7 +32,9 @@ from hubd.activation.method import (
 from hubd.activation.prompt import Prompt, PromptMessage
 from hubd.activation.settings import read_settings, unknown_tables
 from hubd.errors import NotFound
-from hubd.storage.database import Database
+from hubd.storage.database import Database, Tx
+from hubd.storage.search.changes import changed
+from hubd.storage.search.source import SearchSource
 from hubd.wire.checks import Finding
 
 M = TypeVar("M", bound=BaseModel)
@@ -254,6 +256,22 @@ class Activation:
         plugin after that. It removes the additions when it detaches the plugin. Import the MCP
         SDK inside this function: a daemon without MCP clients does not load it.
         """
+
+    def search_sources(self) -> Sequence[SearchSource]:
+        """Return the tables with rows that `plexus.search` finds. By default none."""
+        return ()
+
+    def search_row_changed(self, tx: Tx, source: str, key: int) -> None:
+        """Let the search read a row again, after the transaction that changes it.
+
+        New, finished and deleted rows need no call.
+
+        Args:
+            tx: The transaction.
+            source: The name of the plugin's search source.
+            key: The key of the row.
+        """
+        changed(tx, f"{self.path}.{source}", key)
 
     async def examine(self) -> Sequence[Finding]:
         """Check what the plugin needs from this machine, for `hubd doctor`. By default nothing.

@@ -77,7 +77,8 @@ plugin@1.0.0::method:… is a handle: read the resource plexus://handle/<handle>
 If a result has truncated=true, read its resource for all events."""
 # For clients that may use the hub's own tools.
 MORE: Final = """\
-{name}{dot}search finds methods by words, {name}{dot}activations lists the plugins, \
+{name}{dot}search finds stored texts by words, {name}{dot}methods finds methods, \
+{name}{dot}activations lists the plugins, \
 {name}{dot}resolve_handle returns the data behind handles. """
 
 

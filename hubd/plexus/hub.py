@@ -17,6 +17,8 @@ from hubd.errors import ActivationNotFound, Conflict, InvalidParams, VersionUnsu
 from hubd.plexus import describe
 from hubd.plexus.actors import Actors
 from hubd.storage.database import Database
+from hubd.storage.search.service import Search
+from hubd.storage.search.source import SearchSource
 from hubd.wire.handle import WireHandle, plugin_id
 from hubd.wire.paths import HUB_NAME
 from hubd.wire.schema import PluginSchema
@@ -134,6 +136,8 @@ class Hub:
         self.actors = Actors()
         # The templates of plugins, the oldest first.
         self.template_sources: list[TemplateSource] = []
+        # The search index; set while plugins run, if the hub has a database.
+        self.search: Search | None = None
         # Called at every change.
         self._listeners: set[Callable[[Change], None]] = set()
 
@@ -194,6 +198,14 @@ class Hub:
         """Record a failed plugin for `hubd status` and other reports."""
         self.failed_plugins.append(failed)
         self.broken.append((f"{failed.plugin} ({failed.found_in})", failed.reason))
+
+    def search_sources(self) -> dict[str, SearchSource]:
+        """Return the search sources of all plugins, by the path of the plugin and their names."""
+        return {
+            f"{node.path}.{source.name}": source
+            for node in self.root.walk()
+            for source in node.activation.search_sources()
+        }
 
     def _section(self, path: str) -> Mapping[str, Any]:
         section: Any = self.settings

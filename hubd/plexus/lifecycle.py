@@ -15,6 +15,7 @@ from hubd.errors import HubError, NotFound, reason_of
 from hubd.plexus.discovery import Source
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import FailedPlugin, Hub, Node
+from hubd.storage.search.service import Search
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +38,24 @@ async def plugins(
         for source in sources:
             await _start(running, hub, host, source)
         host.all_started.set()
-        yield running
+        async with _search_index(hub):
+            yield running
     finally:
         host.running = None
         await _stop(running.lifespans)
+
+
+@asynccontextmanager
+async def _search_index(hub: Hub) -> AsyncIterator[None]:
+    """Index the documents of the plugins while the block runs."""
+    if hub.database is None:
+        yield
+        return
+    async with Search(hub.database, hub.search_sources) as hub.search:
+        try:
+            yield
+        finally:
+            hub.search = None
 
 
 class Running:
@@ -63,6 +78,8 @@ class Running:
             if self._hub.database is not None:
                 for below in node.walk():
                     await self._hub.database.migrate(below.path, below.activation.migrations)
+                    for search_source in below.activation.search_sources():
+                        await search_source.check(self._hub.database)
             # Builds the schema, so that a type without JSON Schema fails here and not in a call.
             _ = self._hub.hash
             await lifespans.start()
@@ -240,10 +257,21 @@ class _Lifespan:
 
 
 async def examine_plugins(hub: Hub) -> list[Finding]:
-    """Return the findings of all plugins, in the order of the tree."""
+    """Return the findings of the search and of all plugins, in the order of the tree."""
     nodes = [node for node in hub.root.walk() if node is not hub.root]
     lists = await asyncio.gather(*(_examine(node.path, node.activation) for node in nodes))
-    return [finding for findings in lists for finding in findings]
+    return [*_search_finding(hub), *(finding for findings in lists for finding in findings)]
+
+
+def _search_finding(hub: Hub) -> list[Finding]:
+    if hub.search is None:
+        return []
+    status = hub.search.status
+    detail = f"{status.indexed:,} texts indexed, {status.waiting:,} rows waiting"
+    if not status.full_text:
+        # Not a failure, because the search works without it.
+        detail += "; SQLite lacks FTS5, so a search reads the newest texts one by one"
+    return [Finding("search", True, detail)]
 
 
 async def _examine(path: str, plugin: Activation) -> list[Finding]:

@@ -1,25 +1,21 @@
 """The root of the tree: an activation with the hub's own methods."""
 
-import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Literal
 
-from pydantic import Field
-
-from hubd.activation import Activation, Encoded, Event, Style, Unavailable, method
+from hubd.activation import Encoded, Event, Style, Unavailable, method
 from hubd.activation.params import NodeId, TreeId
 from hubd.plexus.dispatch import current_call
 from hubd.plexus.grants import may_see, visible_hash, visible_methods
 from hubd.plexus.hub import Hub, Node
 from hubd.plexus.namespace import UNIVERSAL_METHODS, ResolvedHandle, UnresolvedHandle, answer_events
 from hubd.plexus.resolve import resolve_each
+from hubd.plexus.search import SearchMethods
 from hubd.plexus.templates import by_style
 from hubd.storage.arbor import tree, walk
 from hubd.wire.caller import Actor
 from hubd.wire.paths import HUB_NAME
-
-_WORD: Final = re.compile(r"[a-z0-9]+")
 
 
 class NamespaceInfo(Event, tag="activation"):
@@ -50,23 +46,13 @@ class NamespaceHash(Event, tag="hashes"):
     children_hash: str | None
 
 
-class Match(Event):
-    """A method that matches a search."""
-
-    method: str
-    description: str
-    score: int
-
-
-class Plexus(Activation, version="1.0.0"):
-    """The hub: lists namespaces, finds methods, calls them and resolves handles."""
+class Plexus(SearchMethods, version="1.0.0"):
+    """The hub: searches texts and methods, lists namespaces, calls methods, resolves handles."""
 
     def __init__(self, name: str = HUB_NAME) -> None:
         self.namespace = name
         # Only the root lists the universal methods.
         self.methods = {**type(self).methods, **UNIVERSAL_METHODS}  # type: ignore[misc]
-        # Set by `build_hub`.
-        self.hub: Hub
 
     # The inner method may ask its caller and use the caller's context.
     @method(bidirectional=True, needs_context=True)
@@ -112,23 +98,6 @@ class Plexus(Activation, version="1.0.0"):
                 self_hash=node.schema["self_hash"],
                 children_hash=node.schema.get("children_hash"),
             )
-
-    @method(read_only=True, render="table")
-    async def search(
-        self, query: str, limit: Annotated[int, Field(ge=1, le=1000)] = 20
-    ) -> AsyncIterator[Match]:
-        """Find methods by words in their names and descriptions, the best match first.
-
-        Args:
-            query: One or more words.
-            limit: Maximum number of methods.
-        """
-        words = set(_WORD.findall(query.lower()))
-        actor = current_call.get().actor
-        matches = [match for node in self._visible(actor) for match in _matches(node, words, actor)]
-        matches.sort(key=lambda match: (-match.score, match.method))
-        for match in matches[:limit]:
-            yield match
 
     @method(read_only=True)
     async def walk_and_resolve(
@@ -179,17 +148,3 @@ def build_hub(name: str = HUB_NAME, **options: Any) -> Hub:
     root = Plexus(name)
     root.hub = Hub(root, **options)
     return root.hub
-
-
-def _matches(node: Node, words: set[str], actor: Actor) -> list[Match]:
-    """Return the methods of a node that match. A name counts four times as much as a text."""
-    matches = []
-    for method_name in visible_methods(node, actor):
-        entry = node.activation.methods[method_name]
-        path = f"{node.path}.{entry.name}"
-        name = path.lower()
-        text = f"{entry.description} {entry.details} {node.activation.description}".lower()
-        score = sum(4 * (word in name) + (word in text) for word in words)
-        if score:
-            matches.append(Match(method=path, description=entry.description, score=score))
-    return matches

@@ -46,6 +46,8 @@ PAGE_ROWS: Final = 256
 SPOOL_BYTES: Final = 1024 * 1024
 # Other processes (`hubd check`, `hubd backup`) lock the file only for moments.
 BUSY_TIMEOUT_SECONDS: Final = 5.0
+# The topic that every commit wakes.
+COMMITTED: Final = "committed"
 # Functions that run only when awaited or iterated, and their results.
 _LAZY_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _LAZY_RESULTS: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
@@ -318,6 +320,7 @@ class Database:
                 job.future.set_result(job.result)
         for topic in dict.fromkeys(topics):
             self.waiters.wake(topic)
+        self.waiters.wake(COMMITTED)
 
 
 class _Job:

@@ -162,4 +162,12 @@ HUB_MIGRATIONS: Final[tuple[str, ...]] = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX hub_tree_blobs_digest ON hub_tree_blobs (digest);
     """,
+    # Rows that changed after they were indexed for the search.
+    """
+    CREATE TABLE hub_search_changes (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        source TEXT NOT NULL,
+        row_key INTEGER NOT NULL
+    ) STRICT;
+    """,
 )

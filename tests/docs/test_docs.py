@@ -31,6 +31,7 @@ PAGES = [
     "docs/approvals.md",
     "docs/cli.md",
     "docs/conversations.md",
+    "docs/search.md",
     "docs/sources.md",
 ]
 

@@ -107,13 +107,13 @@ async def test_the_hash_of_a_limited_schema_is_another_one(hub: Hub) -> None:
 
 
 async def test_lists_of_the_hub_show_granted_methods_only(hub: Hub) -> None:
-    grants = ("plexus.activations", "plexus.search", "plexus.hashes", "echo.once")
+    grants = ("plexus.activations", "plexus.methods", "plexus.hashes", "echo.once")
     namespaces = await content(hub, "plexus.activations", *grants)
     assert {entry["namespace"]: entry["methods"] for entry in namespaces} == {
-        "plexus": ["activations", "hashes", "search"],
+        "plexus": ["methods", "activations", "hashes"],
         "echo": ["once"],
     }
-    matches = await content(hub, "plexus.search", *grants, query="echo message ping")
+    matches = await content(hub, "plexus.methods", *grants, query="echo message ping")
     assert [match["method"] for match in matches] == ["echo.once"]
     hashes = await content(hub, "plexus.hashes", *grants)
     assert [entry["namespace"] for entry in hashes] == ["plexus", "echo"]

@@ -14,6 +14,7 @@ async def test_the_root_lists_its_methods_and_children(hub: Hub) -> None:
         "hash",
         "hashes",
         "activations",
+        "methods",
         "resolve_handle",
         "search",
         "walk_and_resolve",
@@ -64,9 +65,9 @@ async def test_activations_lists_every_namespace_and_failed_plugins(hub: Hub) ->
     }
 
 
-async def test_search_finds_methods_by_words_best_first(hub: Hub) -> None:
-    found = await call_events(hub, "plexus.search", query="Luna info", limit=3)
+async def test_methods_are_found_by_words_best_first(hub: Hub) -> None:
+    found = await call_events(hub, "plexus.methods", query="Luna info", limit=3)
     assert found[0]["method"] == "solar.earth.luna.info"
     assert len(found) == 3
     assert found[0]["score"] > found[-1]["score"] or found[1]["score"] == found[-1]["score"]
-    assert await call_events(hub, "plexus.search", query="zzzzz") == []
+    assert await call_events(hub, "plexus.methods", query="zzzzz") == []

@@ -16,6 +16,7 @@ from hubd.storage.blobs import rows as blobs
 from hubd.storage.database import Tx
 from hubd.storage.id_lookup import IdLookup
 from hubd.storage.names import Names
+from hubd.storage.search import changes
 from hubd.storage.streams import consumers, streams
 from hubd.storage.streams.streams import StreamRow
 from hubd.wire.handle import WireHandle
@@ -80,6 +81,8 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
         tx, Periods(), NOW + int(60 * DAY)
     ),
     "arbor.references.purge": lambda tx, _: references.purge(tx),
+    "search.changes.changed": lambda tx, w: changes.changed(tx, "notes.notes", w.node.key),
+    "search.changes.forget": lambda tx, _: changes.forget(tx, 1),
     "streams.streams.create": lambda tx, w: streams.create(tx, SESSION, w.active.key, NOW),
     "streams.streams.start": lambda tx, w: streams.start(tx, w.running.key, w.leaf, NOW),
     "streams.streams.push": lambda tx, w: [

@@ -307,6 +307,20 @@ class NodeData(Event):
     node: NodeInfo
 
 
+class NodeFound(Event):
+    """The node behind a handle."""
+
+    node_id: str
+    node: NodeInfo
+
+
+class TreeFound(Event):
+    """The tree behind a handle, without its nodes."""
+
+    tree_id: str
+    tree: TreeInfo
+
+
 class NodeChildren(SparseEvent):
     """A page of children in order of creation. `next` is as in `tree_data`."""
 

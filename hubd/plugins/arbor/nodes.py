@@ -22,6 +22,7 @@ from hubd.plugins.arbor.base import (
     now,
 )
 from hubd.plugins.arbor.encode import encoded, node_json, nodes_json
+from hubd.plugins.arbor.search import NODES
 from hubd.storage import ids
 from hubd.storage.arbor import tree, walk
 from hubd.storage.arbor.tree import MAX_HANDLE, Place, TreeRow
@@ -206,6 +207,7 @@ class Nodes(ArborBase):
             row = tree.writable(tx, tree_id)
             place = tree.place(tx, row, node_id)
             tree.set_label(tx, place, label or None)
+            self.search_row_changed(tx, NODES, place.key)
             return row, place
 
         row, place = await self.db.transaction(set_label)

@@ -33,6 +33,7 @@ from hubd.plugins.arbor.import_export import (
     lines_of,
 )
 from hubd.plugins.arbor.rendering import MAX_DEPTH, MAX_NODES, Limits, render
+from hubd.plugins.arbor.search import TREES
 from hubd.storage import ids
 from hubd.storage.arbor import tree, walk
 from hubd.storage.arbor.tree import TreeRow
@@ -174,6 +175,7 @@ class Trees(ArborBase):
         def update(tx: Tx) -> TreeRow:
             row = tree.writable(tx, tree_id)
             tree.set_metadata(tx, row, text)
+            self.search_row_changed(tx, TREES, row.key)
             return row
 
         row = await self.db.transaction(update)

@@ -3,19 +3,27 @@
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
 from pydantic import Field
 
-from hubd.activation import Activation, Conflict, InvalidParams, Unavailable, method, resolver
+from hubd.activation import (
+    Activation,
+    Conflict,
+    InvalidParams,
+    SearchSource,
+    Unavailable,
+    method,
+    resolver,
+)
 from hubd.activation.cleanup import hourly
 from hubd.activation.pages import RowLimit, limited
 from hubd.activation.params import IdPrefix
 from hubd.activation.working_directory import working_directory
-from hubd.plugins.bash import events, store
+from hubd.plugins.bash import events, search, store
 from hubd.plugins.bash.execution import Command, Execution
 from hubd.plugins.bash.handles import ExecutionRef
 from hubd.plugins.bash.output_text import MAX_ANSWER_BYTES, read_output
@@ -161,6 +169,10 @@ class Bash(Activation, namespace="bash", version="1.0.0"):
                 suggestion="Cancel its call, or wait for its end",
             )
         return events.ExecutionDeleted(execution_id=ids.text(row.id))
+
+    def search_sources(self) -> Sequence[SearchSource]:
+        """Return the commands and their outputs."""
+        return (search.source(),)
 
     @resolver
     async def execution(self, ref: ExecutionRef) -> events.ExecutionData:

@@ -49,6 +49,10 @@ class Recorded(NamedTuple):
 
 _COLUMNS: Final = ", ".join(ExecutionRow._fields)
 _SELECT: Final = f"SELECT {_COLUMNS} FROM bash_executions"
+# The rows of the search source.
+SEARCHED_EXECUTIONS: Final = (
+    "SELECT key, id, command, status, exit_code, started_at, stdout, stderr FROM bash_executions"
+)
 
 
 def begin(tx: Tx, execution_id: bytes, *, command: str, cwd: str, shell: str, now: int) -> None:

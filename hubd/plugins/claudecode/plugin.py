@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from hubd.activation import Finding
+from hubd.activation import Finding, SearchSource
+from hubd.plugins.claudecode import search
 from hubd.plugins.claudecode.handles import NAMESPACE, VERSION
 from hubd.plugins.claudecode.methods.branches import Branches
 from hubd.plugins.claudecode.methods.chats import Chats
@@ -46,6 +47,10 @@ class ClaudeCode(
 
     migrations = MIGRATIONS
     settings_model = Settings
+
+    def search_sources(self) -> Sequence[SearchSource]:
+        """Return the messages, blocks and names of all sessions."""
+        return search.sources()
 
     async def examine(self) -> list[Finding]:
         """Check the `claude` program, and whether it can continue a call that waits."""

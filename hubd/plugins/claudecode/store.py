@@ -1,12 +1,13 @@
 """The SQL of blobs, turns, processes, imports and the queue. sessions.py has that of sessions."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
+from hubd.activation import Reader
 from hubd.errors import NotFound
 from hubd.storage import ids
 from hubd.storage.arbor.tree import Place
@@ -25,6 +26,22 @@ STORED: Final = "stored_content"
 # Characters of a prompt that lists show.
 PROMPT_LENGTH: Final = 200
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes WHERE key = ?"
+# The search ignores larger data: tool results with pictures.
+MAX_SEARCHED_BYTES: Final = 16 * 1024 * 1024
+# The rows of the search sources.
+SEARCHED_BLOBS: Final = """
+    SELECT b.key, b.id, b.tree, b.blob_type, b.complete, b.created_at, b.session_id,
+        s.name AS session, b.data
+    FROM claudecode_blobs AS b LEFT JOIN claudecode_sessions AS s ON s.id = b.session_id
+"""
+SEARCHED_SESSIONS: Final = "SELECT key, id, name, created_at FROM claudecode_sessions"
+# The tool of a call, which is among the last blobs of the tree before its result.
+TOOL_OF_CALL: Final = """
+    SELECT data ->> '$.block.name' FROM (
+        SELECT data, blob_type FROM claudecode_blobs WHERE tree = ? AND key < ?
+        ORDER BY key DESC LIMIT 50
+    ) WHERE blob_type = 'tool_use' AND data ->> '$.block.id' = ? LIMIT 1
+"""
 
 
 class Blob(NamedTuple):
@@ -41,13 +58,41 @@ class Blob(NamedTuple):
         return self.complete and self.data.get("finished") is not False
 
 
+def whole(reader: Reader, text: str) -> dict[str, Any] | None:
+    """Return the data of a blob from its column; None if it is too long for the search."""
+    data: dict[str, Any] = from_json(text)
+    if STORED in data:
+        content = reader.content(bytes.fromhex(data[STORED]), MAX_SEARCHED_BYTES)
+        return from_json(content) if 0 < len(content) < MAX_SEARCHED_BYTES else None
+    return data
+
+
+def text_blocks(reader: Reader, blob_ids: Sequence[bytes]) -> list[dict[str, Any]]:
+    """Return the data of the text blocks among these blobs, in order of creation."""
+    marks = ", ".join("?" * len(blob_ids))
+    rows = reader.rows(
+        f"SELECT data FROM claudecode_blobs WHERE id IN ({marks}) AND blob_type = 'content' "
+        "ORDER BY key",
+        *blob_ids,
+    )
+    blocks = [whole(reader, text) for (text,) in rows.fetchall()]
+    return [block for block in blocks if block is not None]
+
+
 def place_of(tx: Tx, key: int) -> Place:
     """Return the place of an existing node."""
     return Place._make(tx.raw.execute(_PLACE, (key,)).fetchone())
 
 
 def add_blob(
-    tx: Tx, tree: int, blob_type: str, data: dict[str, Any], now: int, *, complete: bool = True
+    tx: Tx,
+    tree: int,
+    session_id: bytes,
+    blob_type: str,
+    data: dict[str, Any],
+    now: int,
+    *,
+    complete: bool = True,
 ) -> bytes:
     """Store a blob; return its id. A large one that is complete is a stored content of the hub."""
     blob_id = ids.uuid7()
@@ -55,9 +100,9 @@ def add_blob(
     if complete and len(text) > MAX_DATA_BYTES:
         text = to_json({STORED: blobs.keep(tx, tree, text).hex()})
     tx.raw.execute(
-        "INSERT INTO claudecode_blobs (id, tree, blob_type, data, complete, created_at) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (blob_id, tree, blob_type, text.decode(), int(complete), now),
+        "INSERT INTO claudecode_blobs (id, tree, session_id, blob_type, data, complete, "
+        "created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (blob_id, tree, session_id, blob_type, text.decode(), int(complete), now),
     )
     return blob_id
 

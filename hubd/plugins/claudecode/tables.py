@@ -156,4 +156,6 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         FROM claudecode_turns AS t JOIN claudecode_blobs AS b ON b.id = t.blob
         WHERE t.usage IS NOT NULL;
     """,
+    # The session that wrote a blob. Sessions that fork share a tree.
+    "ALTER TABLE claudecode_blobs ADD COLUMN session_id BLOB",
 )

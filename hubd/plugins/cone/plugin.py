@@ -1,8 +1,18 @@
 """cone: the plugin, with its methods in the order of the help, its resolver and its prompts."""
 
+import sqlite3
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
-from hubd.activation import NotFound, Prompt, PromptMessage, resolver
+from hubd.activation import (
+    Document,
+    NotFound,
+    Prompt,
+    PromptMessage,
+    Reader,
+    SearchSource,
+    resolver,
+)
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.chat import Chat
 from hubd.plugins.cone.cones import Cones
@@ -43,6 +53,10 @@ class Cone(Chat, Cones, Transcript, Registry, namespace=NAMESPACE, version=VERSI
         """Return the cones whose heads are on a tree."""
         return await store.HEADS.marks(self.db, tree_id)
 
+    def search_sources(self) -> Sequence[SearchSource]:
+        """Return the messages of all cones."""
+        return (SearchSource("messages", store.SEARCHED_MESSAGES, _document),)
+
     async def offer_prompts(self) -> Sequence[Prompt]:
         """Return the system prompts of cones."""
         cones = await store.with_system_prompts(self.db)
@@ -54,3 +68,8 @@ class Cone(Chat, Cones, Transcript, Registry, namespace=NAMESPACE, version=VERSI
         if text is None:
             raise NotFound(f"no cone '{name}' with a system prompt")
         return [PromptMessage("user", text)]
+
+
+def _document(row: sqlite3.Row, reader: Reader) -> Document:
+    ref = MessageRef(message_id=UUID(bytes=row["id"]), role=row["role"], name=row["name"])
+    return Document(str(ref), ref.kind, row["content"], row["created_at"], role=row["role"])

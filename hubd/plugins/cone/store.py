@@ -21,6 +21,10 @@ _NAMES: Final = Names(
 )
 
 
+# The rows of the search sources.
+SEARCHED_MESSAGES: Final = "SELECT key, id, role, name, content, created_at FROM cone_messages"
+
+
 class ConeRow(NamedTuple):
     """A cone: a head, and the model that answers there.
 

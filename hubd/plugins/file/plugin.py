@@ -3,17 +3,17 @@
 import asyncio
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 from typing import Annotated, Any, Final, NotRequired, TypedDict, Unpack
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from hubd.activation import Activation, NotFound, method, resolver
+from hubd.activation import Activation, NotFound, SearchSource, method, resolver
 from hubd.activation.pages import RowLimit, limited
 from hubd.activation.params import IdPrefix
-from hubd.plugins.file import events, reading, store
+from hubd.plugins.file import events, reading, search, store
 from hubd.plugins.file.comparing import MAX_DIFF_BYTES, compare
 from hubd.plugins.file.handles import SnapshotRef
 from hubd.plugins.file.pages import pages
@@ -202,6 +202,10 @@ class File(Activation, namespace="file", version="1.0.0"):
         row = await store.look_up(self.db, snapshot_id)
         await self.db.transaction(lambda tx: store.delete(tx, row.key))
         return events.SnapshotDeleted(snapshot_id=ids.text(row.id), path=row.path)
+
+    def search_sources(self) -> Sequence[SearchSource]:
+        """Return the snapshots."""
+        return (search.source(),)
 
     @resolver
     async def resolve_snapshot(self, ref: SnapshotRef) -> events.Document | events.Binary:

@@ -40,6 +40,8 @@ class SnapshotRow(NamedTuple):
 
 _COLUMNS: Final = ", ".join(SnapshotRow._fields)
 _SELECT: Final = f"SELECT {_COLUMNS} FROM file_snapshots"
+# The rows of the search source.
+SEARCHED_SNAPSHOTS: Final = "SELECT key, id, path, digest, is_text, created_at FROM file_snapshots"
 _IDS: Final = IdLookup(
     _SELECT, thing="snapshot", advice="List the snapshots with `synapse file list`"
 )

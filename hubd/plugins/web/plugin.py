@@ -3,17 +3,25 @@
 import asyncio
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 from pydantic_core import from_json
 
-from hubd.activation import Activation, InvalidParams, NotFound, Progress, method, resolver
+from hubd.activation import (
+    Activation,
+    InvalidParams,
+    NotFound,
+    Progress,
+    SearchSource,
+    method,
+    resolver,
+)
 from hubd.activation.pages import RowLimit, limited
 from hubd.activation.params import IdPrefix
-from hubd.plugins.web import events, store
+from hubd.plugins.web import events, search, store
 from hubd.plugins.web.handles import NAMESPACE, VERSION, FetchRef
 from hubd.plugins.web.lookup import Lookup, system_lookup
 from hubd.plugins.web.store import Fetch
@@ -192,6 +200,10 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
         """
         fetch = await self.db.transaction(lambda tx: store.delete(tx, fetch_id))
         return events.Deleted(fetch_id=ids.text(fetch.id), url=fetch.url)
+
+    def search_sources(self) -> Sequence[SearchSource]:
+        """Return the fetched pages."""
+        return (search.source(),)
 
     @resolver
     async def page(self, ref: FetchRef) -> events.Document | events.Binary:

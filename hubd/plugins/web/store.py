@@ -34,6 +34,10 @@ class Fetch(NamedTuple):
 
 _COLUMNS: Final = ", ".join(Fetch._fields[1:])
 _SELECT: Final = f"SELECT key, {_COLUMNS} FROM web_fetches"
+# The rows of the search source.
+SEARCHED_FETCHES: Final = (
+    "SELECT key, id, final_url, status, title, readable, fetched_at FROM web_fetches"
+)
 _IDS: Final = IdLookup(
     _SELECT, thing="fetched page", advice="List the fetched pages with `synapse web list`"
 )

@@ -29,6 +29,7 @@ from tests.mcp.support import (
     registered,
     serving,
 )
+from tests.searched_plugin import Searched
 from tests.support import PATIENCE_SECONDS, McpDaemon, events_of
 
 
@@ -365,3 +366,16 @@ async def test_the_options_of_daemon_and_bridge_are_profiles(home: Path) -> None
             items = await other.call("arbor.tree_list")
             assert items[-1]["type"] == "done"
             assert json.dumps(items).find("permission_denied") == -1
+
+
+@both_eras
+async def test_a_client_finds_texts(tmp_path: Path, era: Era) -> None:
+    async with (
+        serving(tmp_path, Searched()) as served,
+        attached(served, tmp_path, "http", era) as client,
+    ):
+        await client.call_tool("searched.add", {"text": "a needle in hay"})
+        result = await client.call_tool("plexus_search", {"query": "NEEDLE", "kind": "document"})
+        [hit] = events_in(result)
+        assert (hit["type"], hit["snippet"], hit["matches"]) == ("hit", "a needle in hay", [[2, 8]])
+        assert events_in(await client.call_tool("plexus_search", {"query": "pin"})) == []

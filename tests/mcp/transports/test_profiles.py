@@ -120,7 +120,12 @@ async def test_the_instructions_name_tools_as_they_are_listed(
     ):
         told = client.instructions or await _discovered(client)
         assert "a tool named namespace_method." in told
-        for tool in ("plexus_search", "plexus_activations", "plexus_resolve_handle"):
+        for tool in (
+            "plexus_search",
+            "plexus_methods",
+            "plexus_activations",
+            "plexus_resolve_handle",
+        ):
             assert tool in told
             assert tool in [listed.name for listed in (await client.list_tools()).tools]
 

@@ -61,7 +61,8 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     ),
     "store.place_of": lambda tx, w: store.place_of(tx, w.node.key),
     "store.add_blob": lambda tx, w: [
-        store.add_blob(tx, w.session.tree, "content", data, NOW) for data in (BLOCK, LONG, LONG)
+        store.add_blob(tx, w.session.tree, w.session.id, "content", data, NOW)
+        for data in (BLOCK, LONG, LONG)
     ],
     "store.data_of": lambda tx, w: store.data_of(tx, w.block),
     "store.grow_blob": lambda tx, w: store.grow_blob(tx, w.block, {"block": {}}, complete=True),
@@ -126,8 +127,10 @@ def world(base: sqlite3.Connection) -> World:
     node = tree.append(tx, root, tree.text("a message"), NOW)
     running, waiting = (streams.create(tx, session.id, session.tree, NOW).key for _ in range(2))
     streams.start(tx, running, node, NOW)
-    turn = store.add_blob(tx, session.tree, "turn", {"status": "running"}, NOW, complete=False)
-    block = store.add_blob(tx, session.tree, "content", BLOCK, NOW, complete=False)
+    turn = store.add_blob(
+        tx, session.tree, session.id, "turn", {"status": "running"}, NOW, complete=False
+    )
+    block = store.add_blob(tx, session.tree, session.id, "content", BLOCK, NOW, complete=False)
     store.add_turn(tx, running, turn, session.id, "offline")
     store.note_run(tx, running, 4710, "before")
     store.enqueue(tx, waiting, REQUEST)

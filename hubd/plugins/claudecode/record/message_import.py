@@ -57,11 +57,13 @@ class MessageImport:
             "status": "imported",
         }
         self._index += 1
-        blob = store.add_blob(self._tx, self.head.tree, "turn", turn, self._now)
+        blob = store.add_blob(self._tx, self.head.tree, self._session.id, "turn", turn, self._now)
         reference = TurnRef(turn_id=UUID(bytes=blob), turn_index=turn["index"])  # type: ignore[arg-type]
         self._turn = self.head = self._node(self.head, reference, side=False)
         data = {"role": "user", "content": content, "text": text, "uuids": list(message.uuids)}
-        blob = store.add_blob(self._tx, self.head.tree, "message", data, self._now)
+        blob = store.add_blob(
+            self._tx, self.head.tree, self._session.id, "message", data, self._now
+        )
         self._node(self._turn, MessageRef(blob_id=UUID(bytes=blob), role="user"))
 
     def _assistant(self, message: NativeMessage, native_id: str) -> None:
@@ -80,7 +82,9 @@ class MessageImport:
             "blocks": [],
             "finished": True,
         }
-        blob = store.add_blob(self._tx, self._turn.tree, "message", data, self._now, complete=False)
+        blob = store.add_blob(
+            self._tx, self._turn.tree, self._session.id, "message", data, self._now, complete=False
+        )
         reference = MessageRef(blob_id=UUID(bytes=blob), role="assistant")
         self.head = self._node(self._turn, reference, side=False)
         for index, block in enumerate(message.content):
@@ -92,7 +96,7 @@ class MessageImport:
             block.get("type", ""), "content"
         )
         data = {"block": block, "block_index": index, "finished": True}
-        blob = store.add_blob(self._tx, self.head.tree, kind, data, self._now)
+        blob = store.add_blob(self._tx, self.head.tree, self._session.id, kind, data, self._now)
         call_id = str(block.get("id", ""))
         if kind == "tool_use":
             self._callers[call_id] = self.head
@@ -103,7 +107,9 @@ class MessageImport:
     def _result(self, block: dict[str, Any], message: NativeMessage) -> None:
         call_id = str(block.get("tool_use_id", ""))
         data = {"block": block, "uuid": message.uuids[0] if message.uuids else None}
-        blob = store.add_blob(self._tx, self.head.tree, "tool_result", data, self._now)
+        blob = store.add_blob(
+            self._tx, self.head.tree, self._session.id, "tool_result", data, self._now
+        )
         reference = ToolResultRef(
             blob_id=UUID(bytes=blob), tool_use_id=call_id, is_error=bool(block.get("is_error"))
         )

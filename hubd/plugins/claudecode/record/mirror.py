@@ -156,12 +156,14 @@ class Mirror:
             "status": "running",
             **({"attachments": attached} if attached else {}),
         }
-        self._turn_blob = store.add_blob(tx, head.tree, "turn", self._turn, now, complete=False)
+        self._turn_blob = store.add_blob(
+            tx, head.tree, self._session.id, "turn", self._turn, now, complete=False
+        )
         reference = TurnRef(turn_id=UUID(bytes=self._turn_blob), turn_index=index)
         self.turn = tree.append(tx, end, tree.external(tx, reference.wire), now)
         content = [{"type": "text", "text": prompt}]
         data = {"role": "user", "content": content, "text": line}
-        blob = store.add_blob(tx, head.tree, "message", data, now)
+        blob = store.add_blob(tx, head.tree, self._session.id, "message", data, now)
         # Only events follow below the user's message; the conversation continues at the turn.
         user = self._node(tx, self.turn, MessageRef(blob_id=UUID(bytes=blob), role="user"), now)
         streams.start(tx, self._stream, user, now)
@@ -322,7 +324,9 @@ class Mirror:
         }
         if self._system_prompt is not None:
             data["system_prompt_digest"] = self._system_prompt
-        blob = store.add_blob(tx, above.tree, "message", data, now, complete=False)
+        blob = store.add_blob(
+            tx, above.tree, self._session.id, "message", data, now, complete=False
+        )
         reference = MessageRef(blob_id=UUID(bytes=blob), role="assistant")
         # The conversation continues below the message, so it stays in the turn's segment.
         side = update.parent_tool_use_id is not None
@@ -336,7 +340,9 @@ class Mirror:
             "block": {"type": update.kind, "text": ""},
             "block_index": update.index,
         }
-        blob = store.add_blob(tx, message.place.tree, update.kind, data, now, complete=False)
+        blob = store.add_blob(
+            tx, message.place.tree, self._session.id, update.kind, data, now, complete=False
+        )
         reference = block_handle(
             update.kind, blob, update.index, update.tool_use_id, update.tool_name
         )
@@ -413,7 +419,7 @@ class Mirror:
         extra = update.raw.get("tool_use_result")
         if len(update.output_text) <= MAX_OUTPUT and extra is not None:
             data["tool_use_result"] = extra
-        blob = store.add_blob(tx, above.tree, "tool_result", data, now)
+        blob = store.add_blob(tx, above.tree, self._session.id, "tool_result", data, now)
         reference = ToolResultRef(
             blob_id=UUID(bytes=blob), tool_use_id=update.tool_use_id, is_error=update.is_error
         )

@@ -1,0 +1,1 @@
+"""Full-text search: the documents of plugins, their index, and queries."""

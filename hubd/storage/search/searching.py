@@ -1,0 +1,264 @@
+"""Answer a query from the index, in a thread, within a bounded time.
+
+The full-text table finds the documents with all terms. Each is then read from its source again: so
+a deleted document is never shown, and the text of the snippet is the current one. A term of one
+or two characters becomes the tokens of three characters that begin with it. Without a full-text
+table, and if there are too many such tokens, documents are read one by one, the newest first.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hubd.storage.errors import code_of
+from hubd.storage.ids import MIN_PREFIX
+from hubd.storage.search.index import LAST_SECOND, NUMBERS_PER_SECOND, open_for_reading
+from hubd.storage.search.indexing import Sources, read_rows
+from hubd.storage.search.source import Document, Reader
+from hubd.storage.search.text import fold, matches, prepare, snippet
+
+# Matches that are ranked: the newest ones.
+MAX_RANKED: Final = 5_000
+# Documents that are read one by one for a query that the full-text table can't answer.
+MAX_SCANNED: Final = 20_000
+# Seconds after which a search ends with the hits so far.
+SECONDS: Final = 3.0
+# Tokens that replace a short term. A search with more reads the documents instead.
+MAX_TOKENS: Final = 1000
+# The length of a token.
+TOKEN: Final = 3
+# Documents that are read at a time.
+READ_AT_ONCE: Final = 32
+# Steps of SQLite between two looks at the time.
+STEPS_PER_CHECK: Final = 5_000
+LAST_CHARACTER: Final = "\U0010ffff"
+# A text has no line breaks, and ends with two.
+NO_TOKEN: Final = "\n\n\n"
+
+
+class Filters(NamedTuple):
+    """The documents to search. None means all."""
+
+    # The name of a session, its id, or the first digits of the id.
+    session: str | None = None
+    role: str | None = None
+    tool: str | None = None
+    kind: str | None = None
+    # The first and the last second.
+    since: int | None = None
+    until: int | None = None
+
+
+class Hit(NamedTuple):
+    """A document with all terms."""
+
+    document: Document
+    snippet: str
+    matches: list[tuple[int, int]]
+    score: float
+
+
+class Outcome(NamedTuple):
+    """The hits of a search, the best first."""
+
+    hits: list[Hit]
+    # The reason why there may be more hits; None if there are none.
+    stopped: str | None
+    # Rows of documents that are gone, to be removed from the index.
+    gone: list[tuple[str, int]]
+
+
+class _Candidate(NamedTuple):
+    source: str
+    key: int
+    id: bytes
+    score: float
+    number: int
+
+
+def search(
+    path: Path, database: Path, sources: Sources, terms: list[str], filters: Filters, limit: int
+) -> Outcome:
+    """Return the documents with all terms.
+
+    Args:
+        path: The index.
+        database: The database.
+        sources: The sources by their names.
+        terms: The terms, as `terms_of` returns them.
+        filters: The documents to search.
+        limit: Maximum number of hits.
+    """
+    connection = open_for_reading(path)
+    if connection is None:
+        return Outcome([], None, [])
+    with closing(connection), closing(Reader(database)) as reader:
+        run = _Search(connection, reader, sources, terms, filters)
+        return run.outcome(limit)
+
+
+class _Search:
+    """One search."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        reader: Reader,
+        sources: Sources,
+        terms: list[str],
+        filters: Filters,
+    ) -> None:
+        self._connection = connection
+        self._reader = reader
+        self._sources = sources
+        self._terms = terms
+        self._filters = filters
+        self._until = time.monotonic() + SECONDS
+        self._stopped: str | None = None
+        self._gone: list[tuple[str, int]] = []
+        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'search_text'"
+        self._has_full_text = connection.execute(sql).fetchone() is not None
+        connection.set_progress_handler(self._is_late, STEPS_PER_CHECK)
+
+    def outcome(self, limit: int) -> Outcome:
+        """Return the best hits."""
+        expression = self._expression() if self._has_full_text else None
+        candidates = self._newest() if expression is None else self._ranked(expression)
+        hits: list[Hit] = []
+        remaining = iter(candidates)
+        size = min(limit, READ_AT_ONCE)
+        while page := tuple(islice(remaining, size)):
+            for candidate, document in self._read(page):
+                if (hit := self._hit(candidate, document)) is not None:
+                    hits.append(hit)
+            if len(hits) >= limit:
+                return Outcome(hits[:limit], self._stopped, self._gone)
+            if self._is_late():
+                self._stop_late()
+                break
+        return Outcome(hits, self._stopped, self._gone)
+
+    def _expression(self) -> str | None:
+        """Return the query of the full-text table; None if it can't answer."""
+        alternatives = []
+        for term in self._terms:
+            tokens = [term] if len(term) >= TOKEN else self._tokens(term)
+            if len(tokens) > MAX_TOKENS:
+                continue  # The documents are read anyway, which checks the term.
+            alternatives.append("(" + " OR ".join(map(_quoted, tokens or [NO_TOKEN])) + ")")
+        return " AND ".join(alternatives) or None
+
+    def _tokens(self, term: str) -> list[str]:
+        """Return the tokens that begin with a short term."""
+        rows = self._rows(
+            "SELECT term FROM search_terms WHERE term >= ? AND term <= ? LIMIT ?",
+            [term, term + LAST_CHARACTER * TOKEN, MAX_TOKENS + 1],
+        )
+        return [token for (token,) in rows]
+
+    def _ranked(self, expression: str) -> list[_Candidate]:
+        """Return the newest matches, the best first; the newest first if they are equally good."""
+        # The time limits the full-text table too, which reads its last numbers first.
+        conditions, values = _conditions(self._filters, "search_text.rowid")
+        rows = self._rows(
+            "SELECT d.source, d.key, d.id, -bm25(search_text), d.number"
+            " FROM search_text JOIN search_documents AS d ON d.number = search_text.rowid"
+            f" WHERE search_text MATCH ? AND {conditions}"
+            " ORDER BY search_text.rowid DESC LIMIT ?",
+            [expression, *values, MAX_RANKED + 1],
+        )
+        candidates = [_Candidate(*row) for row in rows]
+        if len(candidates) > MAX_RANKED:
+            self._stopped = f"only the newest {MAX_RANKED:,} matches were ranked"
+            del candidates[MAX_RANKED:]
+        return sorted(candidates, key=lambda each: (-each.score, -each.number))
+
+    def _newest(self) -> Iterator[_Candidate]:
+        """Yield all documents, the newest first, up to a number."""
+        conditions, values = _conditions(self._filters, "d.number")
+        rows = self._rows(
+            "SELECT d.source, d.key, d.id, 0.0, d.number FROM search_documents AS d"
+            f" WHERE {conditions} ORDER BY d.number DESC LIMIT ?",
+            [*values, MAX_SCANNED + 1],
+        )
+        for count, row in enumerate(rows):
+            if count == MAX_SCANNED:
+                self._stopped = f"only the newest {MAX_SCANNED:,} documents were read"
+                return
+            yield _Candidate(*row)
+
+    def _read(self, page: tuple[_Candidate, ...]) -> Iterator[tuple[_Candidate, Document]]:
+        """Yield the documents of a page that still exist, in the order of the page."""
+        keys: dict[str, list[int]] = {}
+        for candidate in page:
+            keys.setdefault(candidate.source, []).append(candidate.key)
+        rows = {
+            name: read_rows(self._reader, self._sources[name], wanted)
+            for name, wanted in keys.items()
+            # The plugin of a source may be missing today.
+            if name in self._sources
+        }
+        for candidate in page:
+            if candidate.source not in rows:
+                continue
+            row_id, document = rows[candidate.source].get(candidate.key, (None, None))
+            if row_id != candidate.id:
+                self._gone.append((candidate.source, candidate.key))
+            elif isinstance(document, Document) and not document.hidden:
+                yield candidate, document
+
+    def _hit(self, candidate: _Candidate, document: Document) -> Hit | None:
+        text = prepare(document.text)
+        folded = fold(text)
+        # The document may have changed since it was indexed.
+        if not matches(folded, self._terms):
+            return None
+        part = snippet(text, folded, self._terms)
+        return Hit(document, part.text, part.matches, candidate.score)
+
+    def _rows(self, sql: str, values: list[str | int]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query until the time is over."""
+        try:
+            yield from self._connection.execute(sql, values)
+        except sqlite3.OperationalError as error:
+            if code_of(error) != sqlite3.SQLITE_INTERRUPT:
+                raise
+            self._stop_late()
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._until
+
+    def _stop_late(self) -> None:
+        self._stopped = f"the search ended after {SECONDS:g} s"
+
+
+def _conditions(filters: Filters, number: str) -> tuple[str, list[str | int]]:
+    """Return the SQL conditions of filters, and their values.
+
+    Args:
+        filters: The filters.
+        number: The column with the number of the document.
+    """
+    first = min(max(filters.since or 0, 0), LAST_SECOND + 1)
+    last = LAST_SECOND if filters.until is None else min(max(filters.until, -1), LAST_SECOND)
+    conditions = [f"{number} >= ?", f"{number} < ?", "d.source IS NOT NULL"]
+    values: list[str | int] = [first * NUMBERS_PER_SECOND, (last + 1) * NUMBERS_PER_SECOND]
+    for name in ("role", "tool", "kind"):
+        if (value := getattr(filters, name)) is not None:
+            conditions.append(f"d.{name} = ?")
+            values.append(value)
+    if filters.session is not None:
+        session = filters.session
+        conditions.append("(d.session = ? OR d.session_id = ? OR substr(d.session_id, 1, ?) = ?)")
+        length = len(session) if len(session) >= MIN_PREFIX else -1
+        values += [session, session.lower(), length, session.lower()]
+    return " AND ".join(conditions), values
+
+
+def _quoted(token: str) -> str:
+    """Return a token as a string of FTS5's query language."""
+    return '"' + token.replace('"', '""') + '"'
