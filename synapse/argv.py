@@ -29,6 +29,7 @@ OPTIONS = {
     "--items": False,
     "--fields": True,
     "--raw": False,
+    "--thinking": False,
     "--timeout": True,
     "--params": True,
     "--answer": True,

@@ -125,7 +125,7 @@ class _Command:
             base=invocation.value("--params"),
         )
         path = f"{invocation.namespace}.{invocation.method}"
-        renderer = choose_renderer(invocation, schema)
+        renderer = choose_renderer(invocation, schema, params)
         if wants_resolved_handles(invocation, schema):
             params.setdefault("resolve", True)
         if invocation.flag("--dry-run"):

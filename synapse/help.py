@@ -25,6 +25,7 @@ Options of synapse itself, anywhere on the line:
   --items             whole stream items
   --fields a,b.c      only these fields
   --raw               only the text of the answer (= -o raw)
+  --thinking          show an agent's thinking in a chat
   --params JSON       parameters as one JSON object; also @file or - for stdin
   --timeout SECONDS   the longest time for the call
   --answer TEXT       answer a question; repeatable      -y, --yes    answer yes/no questions

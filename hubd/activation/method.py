@@ -26,7 +26,7 @@ from hubd.activation.hints import McpHints, Rendering, check_hints, check_one_of
 from hubd.activation.json_schema import events_schema, json_schema
 from hubd.activation.schema_cache import SCHEMA_CACHE
 from hubd.activation.signature import failing_fast, read_signature
-from hubd.wire.schema import JsonSchema
+from hubd.wire.schema import InteractiveHint, JsonSchema
 
 # A method yields its events, or returns its only event.
 F = TypeVar("F", bound=Callable[..., AsyncIterator[Any] | Coroutine[Any, Any, Any]])
@@ -68,6 +68,7 @@ def method(
     destructive: bool = False,
     needs_context: bool = False,
     render: Rendering | None = None,
+    interactive: InteractiveHint | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
@@ -87,6 +88,7 @@ def method(
     destructive: bool = False,
     needs_context: bool = False,
     render: Rendering | None = None,
+    interactive: InteractiveHint | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
@@ -107,6 +109,8 @@ def method(
         destructive: True if the method removes data for good.
         needs_context: True if the method uses the caller's working directory and environment.
         render: The form in which a terminal shows the events: tree, chat, table, text or process.
+        interactive: The method can be repeated at a prompt: the parameter that is asked for, and
+            commands: `{"param": "prompt", "cancel": "notes.cancel"}`.
         completes: For a parameter, the method that lists its values: `{"id": "notes.list"}`.
         aliases: For a parameter, other names for it: `{"text": ["content"]}`.
         one_of: Optional parameters of which a caller must give exactly one.
@@ -123,6 +127,7 @@ def method(
         "destructive": destructive,
         "needs_context": needs_context,
         "render": render,
+        "interactive": interactive,
         "completes": completes,
         "aliases": aliases,
         "mcp": mcp,

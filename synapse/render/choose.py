@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from synapse.render import plain
 
@@ -14,8 +14,15 @@ if TYPE_CHECKING:
     from synapse.render.human import Human
 
 
-def choose_renderer(invocation: Invocation, schema: MethodSchema) -> Renderer:
+def choose_renderer(
+    invocation: Invocation, schema: MethodSchema, params: dict[str, Any]
+) -> Renderer:
     """Return the renderer for the events of a call.
+
+    Args:
+        invocation: The options.
+        schema: The method.
+        params: The parameters of the call.
 
     Raises:
         UsageError: A field of `--fields` does not exist.
@@ -43,7 +50,34 @@ def choose_renderer(invocation: Invocation, schema: MethodSchema) -> Renderer:
         from synapse.render.human import Picked
 
         return Picked(fields)
+    if hints.get("render") == "chat":
+        return chat_view(schema, params, thinking=invocation.flag("--thinking"))
     return _view(schema)
+
+
+def chat_view(
+    schema: MethodSchema, params: dict[str, Any], *, thinking: bool, typed: bool = False
+) -> Renderer:
+    """Return the view of a chat.
+
+    Args:
+        schema: The method.
+        params: The parameters of the call.
+        thinking: Whether thinking is shown.
+        typed: Whether the user has typed the prompt just now, so that it is on the screen.
+    """
+    from synapse.render.chat.view import Chat
+
+    hints = schema.get("annotations", {})
+    prompt = params.get(hints.get("interactive", {}).get("param", ""))
+    names = (params.get(name) for name in hints.get("completes", {}))
+    return Chat(
+        schema["returns"],
+        prompt="" if typed else prompt if isinstance(prompt, str) else None,
+        label=next((name for name in names if isinstance(name, str)), ""),
+        thinking=thinking,
+        is_replay=bool(hints.get("read_only")),
+    )
 
 
 def _view(schema: MethodSchema) -> Human:
@@ -56,10 +90,6 @@ def _view(schema: MethodSchema) -> Human:
 
         names = [name for name in ("limit", "depth") if name in schema["params"]["properties"]]
         return Branches(", ".join(f"--{name}" for name in names))
-    if hint == "chat":
-        from synapse.render.chat import Chat
-
-        return Chat(schema["returns"])
     if hint == "text":
         return Words()
     if schema["streaming"] and schema["bidirectional"] and not hint:

@@ -17,7 +17,7 @@ from rich.text import Text
 from hubd.wire.terminal import clean, one_line
 from synapse.render.columns import Columns, without_empty
 from synapse.render.lines import EventLines, fields_line
-from synapse.render.plain import ProgressLines, text_of
+from synapse.render.plain import ProgressLines, text_of, warn
 from synapse.render.tables import rows_of, table, view
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def console(*, stderr: bool = False) -> Console:
 class Human:
     """The base of all views: a console, and progress on stderr."""
 
+    reports_end = False
+
     def __init__(self) -> None:
         self.console = console()
         self._progress: Progress | None = None
@@ -59,8 +61,17 @@ class Human:
         """Whether the next text begins a line."""
         return self._progress is None
 
+    @property
+    def activity(self) -> str:
+        """The words for a silence."""
+        return "waiting"
+
     def item(self, item: dict[str, Any]) -> None:
         """Ignore the item: only events are shown."""
+
+    def warn(self, text: str) -> None:
+        """Write a line to stderr."""
+        warn(text)
 
     def event(self, content: Any) -> None:
         """Show one event at once."""
@@ -196,6 +207,8 @@ class Words(Human):
 class Picked:
     """The fields of `--fields`, as a table."""
 
+    reports_end = False
+
     def __init__(self, fields: Fields) -> None:
         self._view = Rows()
         self._fields = fields
@@ -205,6 +218,15 @@ class Picked:
     def at_line_start(self) -> bool:
         """Whether the next text begins a line."""
         return self._view.at_line_start
+
+    @property
+    def activity(self) -> str:
+        """The words for a silence."""
+        return self._view.activity
+
+    def warn(self, text: str) -> None:
+        """Write a line to stderr."""
+        self._view.warn(text)
 
     def item(self, item: dict[str, Any]) -> None:
         """Ignore the item: only events are shown."""

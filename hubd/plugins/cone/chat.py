@@ -28,7 +28,23 @@ MAX_CONTEXT: Final = 16 * 1024 * 1024
 class Chat(ConeBase):
     """The method `chat`."""
 
-    @method(render="chat", needs_context=True, aliases=ALIASES, completes=LIST_CONES)
+    @method(
+        render="chat",
+        interactive={
+            "param": "prompt",
+            "commands": {
+                "fork": {
+                    "method": "cone.fork",
+                    "argument": "at",
+                    "switches": {"identifier": "name"},
+                },
+                "head": {"method": "cone.set_head", "argument": "node_id"},
+            },
+        },
+        needs_context=True,
+        aliases=ALIASES,
+        completes=LIST_CONES,
+    )
     async def chat(
         self, identifier: Identifier, prompt: Prompt, ephemeral: bool = False
     ) -> AsyncIterator[events.ChatStart | events.ChatContent | events.ChatComplete]:

@@ -35,7 +35,27 @@ from hubd.storage.streams import streams
 class Chats(ClaudeBase):
     """Methods that start chats."""
 
-    @method(render="chat", needs_context=True, completes=LIST_NAMES, bidirectional=True)
+    @method(
+        render="chat",
+        interactive={
+            "param": "prompt",
+            "cancel": "claudecode.cancel",
+            "commands": {
+                "tree": {"method": "arbor.tree_render", "values_from": "claudecode.get_tree"},
+                "fork": {
+                    "method": "claudecode.fork",
+                    "argument": "at",
+                    "switches": {"name": "name"},
+                },
+                "head": {"method": "claudecode.set_head", "argument": "node_id"},
+                "model": {"param": "model"},
+                "cost": {"method": "claudecode.usage"},
+            },
+        },
+        needs_context=True,
+        completes=LIST_NAMES,
+        bidirectional=True,
+    )
     async def chat(
         self, name: Name, prompt: Prompt, **options: Unpack[ChatOptions]
     ) -> AsyncIterator[AnyChatEvent | Encoded]:
