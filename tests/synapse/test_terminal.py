@@ -149,7 +149,7 @@ def test_the_nodes_of_a_stored_tree_are_drawn_with_short_ids(home: Path) -> None
 
 def test_a_message_shows_the_short_id_of_its_node(home: Path) -> None:
     _, text = at_terminal("cli", "messages", home=home)
-    assert screen(text, 80)[:4] == ["> Well?  00000001", "00000002", "✻ thought", "The answer."]
+    assert screen(text, 80)[:4] == ["> Well?  00000001", "● 00000002", "✻ thought", "The answer."]
 
 
 # -- width and colour --------------------------------------------------------------------------

@@ -241,7 +241,7 @@ class Chat(Human):
                 self._commit(lines.prompt_lines(block.text, self.console.width, marked))
                 continue
             if number == 0 and mark and block.kind != "result":
-                self._commit([Text(clean(mark), style="dim")])
+                self._commit([Text(f"● {clean(mark)}", style="dim")])
             self._take(block._replace(block=("message", id(part), number)))
 
     def _show_prompt(self, part: Part) -> None:

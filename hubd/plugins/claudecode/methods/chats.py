@@ -19,6 +19,7 @@ from hubd.conversations import heads
 from hubd.plugins.claudecode import events, sessions
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.inline import Watcher
+from hubd.plugins.claudecode.approvals.remedy import Denials
 from hubd.plugins.claudecode.approvals.who import actor_text
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
 from hubd.plugins.claudecode.chat_request import AcceptedChat, ChatRequest
@@ -74,6 +75,7 @@ class Chats(ClaudeBase):
         """
         stream = (await self._start(name, prompt, options)).stream
         watcher = Watcher(self.db, self.host, stays=False)
+        denials = Denials()
         async with (
             watcher.asked(self.host, stream),
             aclosing(self.followers.follow(stream, 0, watcher.leaves)) as entries,
@@ -82,7 +84,10 @@ class Chats(ClaudeBase):
                 if durable is None:
                     yield Encoded(to_json(event))
                 else:
+                    denials.note(event)
                     yield Encoded(with_handle(self.path, durable.row))
+        for advice in denials.advice:
+            await self.host.advise("tool_denied", advice)
         ended = await streams.reread(self.db, stream.key)
         if ended.status in streams.OPEN:
             await self._advise_to_answer(ended)
