@@ -20,7 +20,6 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from rich.cells import cell_len
 
 from hubd.wire.client import UnixConnection
 from synapse.hub.websocket import WebSocketConnection
@@ -333,39 +332,6 @@ def _open_terminal(columns: int) -> tuple[int, int]:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     return master, slave
-
-
-def screen(text: str, columns: int) -> list[str]:
-    """Return the lines that a terminal shows in the end, its scrollback included.
-
-    It knows the sequences of synapse's own drawing: attributes, erasing, moving up. Text is
-    written only at the end of a line, so a carriage return must be followed by an erasing sequence.
-    """
-    rows, row, is_returned = [""], 0, False
-    for token in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|(?s:.)", text):
-        if token.endswith("m") and len(token) > 1:
-            continue
-        if token == "\n":
-            row, is_returned = row + 1, True
-            rows += [""] * (row + 1 - len(rows))
-        elif token == "\r":
-            is_returned = True
-        elif token in ("\x1b[K", "\x1b[J"):
-            rows[row] = "" if is_returned else rows[row]
-            if token == "\x1b[J":
-                del rows[row + 1 :]
-        elif token.endswith("A") and len(token) > 1:
-            row -= int(token[2:-1])
-            assert row >= 0, text
-        else:
-            assert token >= " ", f"{token!r} in {text!r}"
-            assert not (is_returned and rows[row]), f"overwritten: {rows[row]!r}"
-            is_returned = False
-            if cell_len(rows[row] + token) > columns:
-                row += 1
-                rows += [""] * (row + 1 - len(rows))
-            rows[row] += token
-    return [line.rstrip() for line in rows]
 
 
 def without_own_sequences(text: str) -> str:

@@ -9,7 +9,8 @@ from rich.console import Console
 
 from synapse.render.chat.events import read
 from synapse.render.chat.markdown_stream import MAX_BLOCK, MAX_MARKDOWN, MarkdownStream
-from tests.synapse.support import at_terminal, has_colour, screen, synapse
+from tests.screen import screen
+from tests.synapse.support import at_terminal, has_colour, synapse
 
 PROMPT = """\
 think: First the tests.

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from tests.screen import screen
 from tests.synapse.plugin_for_cli import INVISIBLE, TAME
 from tests.synapse.support import (
     MISSES_SIGNALS,
     Terminal,
     at_terminal,
     has_colour,
-    screen,
     synapse,
     without_own_sequences,
 )
