@@ -1,14 +1,18 @@
 """A chat at a terminal: its Markdown, tools, thinking, denials and end."""
 
+import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
+from rich.text import Text
 
 from synapse.render.chat.events import read
 from synapse.render.chat.markdown_stream import MAX_BLOCK, MAX_MARKDOWN, MarkdownStream
+from synapse.render.chat.region import Region
 from tests.screen import screen
 from tests.synapse.support import at_terminal, has_colour, synapse
 
@@ -248,3 +252,39 @@ def test_events_have_their_meaning() -> None:
         assert (part.kind, part.phase) == (kind, phase), event
         logged = read({"seq": 0, "timestamp": 7, "event": event})
         assert (logged.kind, logged.recorded_at) == (kind, 7)
+
+
+def test_a_block_that_is_taller_than_the_screen_is_complete_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", output)
+    monkeypatch.setenv("TERM", "xterm")
+    console = Console(width=20, height=6, force_terminal=True, highlight=False)
+    region = Region(console)
+    lines = [Text(f"line {number}") for number in range(20)]
+    for count in range(20):
+        region.update([], lines[:count])
+        # No more than the screen can change: the cursor would stop at its top.
+        assert all(int(up) < 6 for up in re.findall(r"\x1b\[(\d+)A", output.getvalue()))
+    region.update(lines, [Text("next")])
+    expected = [*(line.plain for line in lines), "next", ""]
+    assert screen(output.getvalue(), 20) == expected
+    # A line that did not change is not written again.
+    output.truncate(0)
+    region.update([], [Text("next"), Text("last")])
+    assert "next" not in output.getvalue()
+
+
+def test_a_terminal_that_became_narrower_is_erased_completely(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", output)
+    monkeypatch.setenv("TERM", "xterm")
+    console = Console(width=40, height=20, force_terminal=True, highlight=False)
+    region = Region(console)
+    region.update([], [Text("x" * 40)])
+    console.size = ConsoleDimensions(10, 20)
+    region.update([], [Text("short")])
+    assert "\x1b[4A" in output.getvalue()
