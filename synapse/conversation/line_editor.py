@@ -99,7 +99,7 @@ class LineEditor:
         is_dumb = os.environ.get("TERM", "").lower() in ("", "dumb", "unknown")
         if is_dumb or self._readline is None:
             return prompt
-        # readline does not count what is between these marks.
+        # readline does not count the characters between these marks.
         return f"\001\x1b[1m\002{prompt}\001\x1b[0m\002"
 
 
