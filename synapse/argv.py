@@ -34,6 +34,7 @@ OPTIONS = {
     "--times": False,
     "--watch": False,
     "--no-pager": False,
+    "--thinking": False,
     "--timeout": True,
     "--params": True,
     "--answer": True,

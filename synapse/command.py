@@ -115,6 +115,13 @@ class _Command:
         if invocation.flag("--schema"):
             write_json(schema)
             return 0
+        is_interactive = "interactive" in schema.get("annotations", {})
+        if is_interactive and sys.stdin.isatty() and sys.stdout.isatty():
+            from synapse.conversation.conversation import Conversation, conversation_params
+
+            started = conversation_params(tokens, schema, invocation)
+            if started is not None:
+                return Conversation(self._hub, cache, invocation, schema, started).run()
         params = parse(
             tokens,
             schema["params"],

@@ -34,6 +34,13 @@ class UnknownCommand(UsageError):
         self.namespace = namespace
 
 
+class EndOfChat(CommandError):
+    """A chat failed, or had a tool call denied."""
+
+    # True if the view of the chat has shown it.
+    is_reported = False
+
+
 class NoDaemon(CommandError):
     """No hub answers."""
 

@@ -27,6 +27,7 @@ OUTPUT_OPTIONS = (
     ("--items", "", "whole stream items"),
     ("--fields", "a,b.c", "only these fields"),
     ("--all", "", "everything: no limit for lists and trees"),
+    ("--thinking", "", "show an agent's thinking in a chat"),
     ("--times", "", "exact times on a terminal"),
     ("--watch", "", "draw a list again every 2 s"),
     ("--no-pager", "", "never use $PAGER"),

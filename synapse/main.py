@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from synapse.errors import CommandError
+from synapse.errors import CommandError, EndOfChat
 
 INTERRUPTED = 130
 
@@ -28,7 +28,7 @@ def main() -> int:
         # The launcher ends the process without the interpreter's own flush.
         sys.stdout.flush()
     except CommandError as error:
-        _report(error)
+        report(error)
         return error.status
     except KeyboardInterrupt:
         # The daemon notices the closed connection; chats continue in the background.
@@ -40,7 +40,7 @@ def main() -> int:
         return 0
     except OSError as error:
         _discard_stdout()
-        _report(CommandError(f"the output cannot be written: {error.strerror or error}"))
+        report(CommandError(f"the output cannot be written: {error.strerror or error}"))
         return 1
     return status
 
@@ -63,7 +63,10 @@ def _run_in_full(argv: list[str]) -> int:
         raise BrokenPipeError from None
 
 
-def _report(error: CommandError) -> None:
+def report(error: CommandError) -> None:
+    """Print an error and its hint to stderr, unless a view has shown it."""
+    if isinstance(error, EndOfChat) and error.is_reported:
+        return
     from hubd.wire.terminal import one_line
 
     try:

@@ -4,9 +4,10 @@ Clients ignore a hint that they don't know, so a misspelt one is an error at imp
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypedDict, get_args
 
+from hubd.wire.schema import InteractiveHint, SlashCommand
 from hubd.wire.text import did_you_mean
 
 Rendering = Literal["tree", "chat", "table", "text", "process"]
@@ -29,6 +30,8 @@ RENDERINGS: Final[tuple[str, ...]] = get_args(Rendering)
 MAX_WEIGHT: Final = 100
 
 _FLAGS: Final = ("read_only", "destructive", "needs_context", "open_to_sessions")
+# synapse has these commands at every prompt.
+RESERVED_COMMANDS: Final = ("help", "quit")
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _PATH: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)+")
 
@@ -59,6 +62,8 @@ def check_hints(where: str, hints: Mapping[str, Any], parameters: Iterable[str])
     _check_completes(where, hints.get("completes", {}), names)
     _check_aliases(where, hints.get("aliases", {}), names)
     _check_mcp(where, hints.get("mcp", {}), names)
+    if "interactive" in hints:
+        _check_interactive(where, hints["interactive"], names)
 
 
 def check_one_of(where: str, one_of: Sequence[str], fields: Mapping[str, tuple[Any, Any]]) -> None:
@@ -76,18 +81,31 @@ def check_one_of(where: str, one_of: Sequence[str], fields: Mapping[str, tuple[A
 def check_listers(
     where: str, namespace: str, hints: Mapping[str, Any], methods: Iterable[str]
 ) -> None:
-    """Refuse `completes` with a method of the plugin that does not exist.
+    """Refuse hints with a method of the plugin that does not exist.
 
     Raises:
         TypeError: Names the missing method and the nearest.
     """
     names = list(methods)
-    for lister in hints.get("completes", {}).values():
-        path, _, name = lister.rpartition(".")
+    for hint, method in _methods(hints):
+        path, _, name = method.rpartition(".")
         if path == namespace and name not in names:
             raise TypeError(
-                f"{where}: completes names {lister}, which is not a method. {_nearest(name, names)}"
+                f"{where}: {hint} names {method}, which is not a method. {_nearest(name, names)}"
             )
+
+
+def _methods(hints: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the paths of methods in checked hints, each with the name of its hint."""
+    for lister in hints.get("completes", {}).values():
+        yield "completes", lister
+    interactive = hints.get("interactive", {})
+    if "cancel" in interactive:
+        yield "interactive", interactive["cancel"]
+    for command in interactive.get("commands", {}).values():
+        for key in ("method", "values_from"):
+            if key in command:
+                yield "interactive", command[key]
 
 
 def _check_completes(where: str, completes: object, parameters: list[str]) -> None:
@@ -138,6 +156,58 @@ def _check_mcp(where: str, hints: object, parameters: list[str]) -> None:
         if not isinstance(variable, str) or not _WORD.fullmatch(variable):
             raise TypeError(f"{where}: mcp['resource']: the variable {variable!r} must be one word")
         _check_parameter(where, "mcp['resource']", parameter, parameters)
+
+
+def _check_interactive(where: str, hint: object, parameters: list[str]) -> None:
+    possible = list(InteractiveHint.__annotations__)
+    if not isinstance(hint, Mapping) or "param" not in hint:
+        raise TypeError(f"{where}: interactive must be a dict such as {{'param': 'prompt'}}")
+    for name in hint:
+        if name not in possible:
+            raise TypeError(
+                f"{where}: interactive has no key {name!r}. {_nearest(str(name), possible)}"
+            )
+    _check_parameter(where, "interactive", hint["param"], parameters)
+    if "cancel" in hint:
+        _check_path(where, "interactive['cancel']", hint["cancel"])
+    commands = hint.get("commands", {})
+    if not isinstance(commands, Mapping):
+        raise TypeError(f"{where}: interactive['commands'] must map names to commands")
+    for name, command in commands.items():
+        if not isinstance(name, str) or not _WORD.fullmatch(name) or name in RESERVED_COMMANDS:
+            raise TypeError(
+                f"{where}: interactive: the command {name!r} must be one word, and not "
+                f"{' or '.join(RESERVED_COMMANDS)}"
+            )
+        _check_command(f"{where}: interactive: /{name}", command, parameters)
+
+
+def _check_command(where: str, command: object, parameters: list[str]) -> None:
+    possible = list(SlashCommand.__annotations__)
+    if not isinstance(command, Mapping) or ("method" in command) == ("param" in command):
+        raise TypeError(f"{where} must be a dict with either 'method' or 'param'")
+    for key, value in command.items():
+        if key not in possible:
+            raise TypeError(f"{where} has no key {key!r}. {_nearest(str(key), possible)}")
+        if key in ("method", "values_from"):
+            _check_path(where, key, value)
+        elif key == "param":
+            _check_parameter(where, key, value, parameters)
+        elif key == "argument" and not isinstance(value, str):
+            raise TypeError(f"{where}: argument must name a parameter of the method")
+        elif key == "switches":
+            is_map = isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values())
+            if not is_map:
+                raise TypeError(f"{where}: switches must map parameters to fields of the event")
+            for parameter in value:
+                _check_parameter(where, key, parameter, parameters)
+
+
+def _check_path(where: str, key: str, path: object) -> None:
+    if not isinstance(path, str) or not _PATH.fullmatch(path):
+        raise TypeError(
+            f"{where}: {key}={path!r} must name a method by its path, such as 'notes.list'"
+        )
 
 
 def _check_parameter(where: str, hint: str, name: object, parameters: list[str]) -> None:

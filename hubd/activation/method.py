@@ -26,7 +26,7 @@ from hubd.activation.hints import McpHints, Rendering, check_hints, check_one_of
 from hubd.activation.json_schema import events_schema, json_schema
 from hubd.activation.schema_cache import SCHEMA_CACHE
 from hubd.activation.signature import failing_fast, read_signature
-from hubd.wire.schema import JsonSchema
+from hubd.wire.schema import InteractiveHint, JsonSchema
 
 # A method yields its events, or returns its only event.
 F = TypeVar("F", bound=Callable[..., AsyncIterator[Any] | Coroutine[Any, Any, Any]])
@@ -70,6 +70,7 @@ def method(
     open_to_sessions: bool = False,
     render: Rendering | None = None,
     weight: int | None = None,
+    interactive: InteractiveHint | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
@@ -91,6 +92,7 @@ def method(
     open_to_sessions: bool = False,
     render: Rendering | None = None,
     weight: int | None = None,
+    interactive: InteractiveHint | None = None,
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
@@ -114,6 +116,8 @@ def method(
         render: The form in which a terminal shows the events: tree, chat, table, text or process.
         weight: From 1 to 100: how useful the method is to most people. Overviews list namespaces by
             the largest weight of their methods, and suggest the heaviest methods.
+        interactive: The method can be repeated at a prompt: the parameter that is asked for, and
+            commands: `{"param": "prompt", "cancel": "notes.cancel"}`.
         completes: For a parameter, the method that lists its values: `{"id": "notes.list"}`.
         aliases: For a parameter, other names for it: `{"text": ["content"]}`.
         one_of: Optional parameters of which a caller must give exactly one.
@@ -132,6 +136,7 @@ def method(
         "open_to_sessions": open_to_sessions,
         "render": render,
         "weight": weight,
+        "interactive": interactive,
         "completes": completes,
         "aliases": aliases,
         "mcp": mcp,

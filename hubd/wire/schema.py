@@ -6,7 +6,7 @@ and on every machine, and does not depend on the order of registration.
 
 import hashlib
 import json
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Any, Final, NotRequired, Required, TypedDict
 
 HASH_LENGTH: Final = 16
 
@@ -38,6 +38,32 @@ class HandleSchema(TypedDict):
     resolve_schema: JsonSchema
 
 
+class SlashCommand(TypedDict, total=False):
+    """A command at the prompt of an interactive method: it calls a method, or sets a parameter."""
+
+    # The path of the method. It gets the parameters of the conversation that it has, too.
+    method: str
+    # The method's parameter that takes the rest of the line.
+    argument: str
+    # A method whose only event has values for further parameters, by their names.
+    values_from: str
+    # The parameters of the conversation that change, each with the field of the method's event.
+    switches: dict[str, str]
+    # Instead of a method: the parameter of the conversation that takes the rest of the line.
+    param: str
+
+
+class InteractiveHint(TypedDict, total=False):
+    """The method can be repeated at a prompt."""
+
+    # The parameter that is asked for at the prompt.
+    param: Required[str]
+    # The method that ends a running turn; without it the connection is closed.
+    cancel: str
+    # The commands by their names, without the slash.
+    commands: dict[str, SlashCommand]
+
+
 class Annotations(TypedDict, total=False):
     """The hints of a method; each is absent unless the plugin gives it."""
 
@@ -51,6 +77,8 @@ class Annotations(TypedDict, total=False):
     render: str
     # The order in overviews: from 1 to 100, the most useful first.
     weight: int
+    # The method can be repeated at a prompt that asks for a parameter.
+    interactive: InteractiveHint
     # The method that lists the values of a parameter, by parameter.
     completes: dict[str, str]
     # The other names of a parameter, by parameter.

@@ -13,7 +13,7 @@ from hubd.wire.envelope import call_request
 from synapse.call.chat_end import ChatEnd, background
 from synapse.call.exit_status import ExitStatus
 from synapse.call.incoming import Incoming
-from synapse.call.outcome import ANSWER_ID, Outcome, warn
+from synapse.call.outcome import ANSWER_ID, Outcome
 from synapse.call.questions import Answers
 from synapse.errors import CommandError, NoDaemon
 from synapse.hub.caller import caller_context
@@ -183,10 +183,10 @@ def _items(
             message = incoming.receive(min(LULL_SECONDS, left))
         except TimeoutError:
             renderer.idle()
-            waiting.tick(at_line_start=renderer.at_line_start)
+            waiting.tick(renderer.activity, at_line_start=renderer.at_line_start)
             continue
         if reason := _refused_answer(message):
-            warn(f"the hub did not accept the answer: {reason}")
+            renderer.warn(f"the hub did not accept the answer: {reason}")
             continue
         item = item_of(message)
         if item is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from synapse.errors import CommandError
+from synapse.errors import CommandError, EndOfChat
 from synapse.params.schemas import dashed
 from synapse.render.plain import inner_event
 
@@ -63,7 +63,7 @@ class ChatEnd:
             CommandError: The chat failed, waits for an approval, or had a tool call denied.
         """
         if self._failure is not None:
-            raise CommandError(f"the chat failed: {self._failure}")
+            raise EndOfChat(f"the chat failed: {self._failure}")
         if self._pending and not self._is_complete:
             tools = ", ".join(filter(None, self._pending.values()))
             raise CommandError(
@@ -73,7 +73,7 @@ class ChatEnd:
         if self._is_denied:
             tools = ", ".join(dict.fromkeys(filter(None, self._denied)))
             ended = "the chat is complete, but " if self._is_complete else ""
-            raise CommandError(
+            raise EndOfChat(
                 f"{ended}a tool call was denied{f': {tools}' if tools else ''}",
                 status=WAITING_OR_DENIED,
             )

@@ -86,7 +86,7 @@ class Keyboard:
         Without an editor, the user types the whole text again; no text leaves it as it is.
         """
         if "\n" not in text and clean(text) == text and not _typed and (line := _line_editor()):
-            with self._interrupted_when_over():
+            with woken_regularly(self._check):
                 return line(f"{message}: ", text)
         if "\n" in text and (editor := _editor()):
             sys.stderr.write(f"{message}: {shlex.join(editor)} is open …\n")
@@ -115,26 +115,30 @@ class Keyboard:
             raise EOFError
         return edited
 
-    @contextmanager
-    def _interrupted_when_over(self) -> Iterator[None]:
-        """Check regularly while a library waits for the user."""
-
-        def check(*_: object) -> None:
-            self._check()
-
-        before = signal.signal(signal.SIGALRM, check)
-        signal.setitimer(signal.ITIMER_REAL, INTERRUPT_SECONDS, INTERRUPT_SECONDS)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-
     def _check(self) -> None:
         if reason := self._withdrawal():
             raise Withdrawn(reason)
         if time.monotonic() >= self._deadline:
             raise TimeoutError
+
+
+@contextmanager
+def woken_regularly(check: Callable[[], object]) -> Iterator[None]:
+    """Call a function regularly while a library waits for the user.
+
+    Each call also lets a Ctrl-C take effect that came just before the library began to wait.
+    """
+
+    def wake(*_: object) -> None:
+        check()
+
+    before = signal.signal(signal.SIGALRM, wake)
+    signal.setitimer(signal.ITIMER_REAL, INTERRUPT_SECONDS, INTERRUPT_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def erase_line() -> None:

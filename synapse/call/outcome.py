@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from hubd.wire.envelope import request
 from hubd.wire.item import DECLINED, EXIT_CODES
-from hubd.wire.terminal import one_line
-from synapse.errors import MAX_NAMES, CommandError
+from synapse.errors import MAX_NAMES, CommandError, EndOfChat
 from synapse.render.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -100,7 +98,11 @@ class Outcome:
         if self.error is not None:
             raise self.error
         if self._chat is not None:
-            self._chat.check()
+            try:
+                self._chat.check()
+            except EndOfChat as end:
+                end.is_reported = self._renderer.reports_end
+                raise
 
     @property
     def needs_newer_schema(self) -> bool:
@@ -121,13 +123,9 @@ class Outcome:
     def _warn(self) -> None:
         """Print guidance without an error as a warning."""
         if self._guidance is not None:
-            warn(_hint(self._guidance))
+            self._waiting.erase()
+            self._renderer.warn(_hint(self._guidance))
             self._guidance = None
-
-
-def warn(text: str) -> None:
-    """Print a warning to stderr."""
-    sys.stderr.write(f"synapse: warning: {one_line(text)}\n")
 
 
 def _hint(guidance: dict[str, Any]) -> str:

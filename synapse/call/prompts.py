@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from hubd.wire.terminal import clean, one_line
 from synapse.call.keyboard import Keyboard, Withdrawn, erase_line
+from synapse.call.paint import paint
 from synapse.errors import CommandError
+from synapse.render.chat.diff import diff_style, is_diff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +120,7 @@ def _select(question: dict[str, Any], keyboard: Keyboard) -> list[str]:
     options = _options(question)
     many = bool(question.get("multiSelect"))
     keys = [key for option in options if (key := _key(option))]
-    _print(_message(question))
+    _print(_painted(_message(question)))
     is_short = len(keys) == len(options) and not many
     if is_short:
         _print(_row(options))
@@ -140,6 +142,20 @@ def _select(question: dict[str, Any], keyboard: Keyboard) -> list[str]:
             _print(error.message)
 
 
+def _painted(message: str) -> str:
+    """Return a message with a mark, its first line and the lines of a diff in colours.
+
+    A message of two short lines becomes one.
+    """
+    first, *others = message.split("\n")
+    if len(others) == 1 and len(first) + len(others[0]) < shutil.get_terminal_size().columns:
+        first, others = f"{first} {others[0].strip()}", []
+    bodies = [line.removeprefix("  ") for line in others]
+    styles = map(diff_style, bodies) if is_diff(bodies) else [""] * len(bodies)
+    lines = [paint(line, style) for line, style in zip(others, styles, strict=True)]
+    return "\n".join([paint(f"? {first}", "bold yellow"), *lines])
+
+
 def _row(options: list[dict[str, Any]]) -> str:
     """Return the keys and labels of options, in lines that fit the terminal."""
     width = shutil.get_terminal_size().columns
@@ -149,7 +165,7 @@ def _row(options: list[dict[str, Any]]) -> str:
         if lines and len(lines[-1]) + len(part) + 3 < width:
             lines[-1] += f" · {part}"
         else:
-            lines.append(part)
+            lines.append(f"  {part}")
     return "\n".join(lines)
 
 

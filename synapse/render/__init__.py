@@ -8,9 +8,16 @@ from typing import Any, Protocol
 class Renderer(Protocol):
     """Shows the events of a call."""
 
+    # Whether the view shows the end of a chat that failed or had a tool call denied.
+    reports_end: bool
+
     @property
     def at_line_start(self) -> bool:
         """Whether the next text begins a line."""
+
+    @property
+    def activity(self) -> str:
+        """The words for a silence, such as `waiting`."""
 
     def item(self, item: dict[str, Any]) -> None:
         """Take any item before it is handled."""
@@ -20,6 +27,9 @@ class Renderer(Protocol):
 
     def progress(self, message: str, percentage: float | None) -> None:
         """Show the progress of the method."""
+
+    def warn(self, text: str) -> None:
+        """Show a warning, such as the hub's guidance without an error."""
 
     def idle(self) -> None:
         """Show the events that wait, because no item has come for a moment."""

@@ -61,6 +61,8 @@ def choose_renderer(
         from synapse.render.human import Picked
 
         view: Human | Picked = Picked(fields)
+    elif schema.get("annotations", {}).get("render") == "chat":
+        return chat_view(schema, params or {}, thinking=invocation.flag("--thinking"))
     else:
         view = _view(schema, params or {}, exact_times=invocation.flag("--times"))
     if screen is not None:
@@ -79,6 +81,31 @@ def _is_live(schema: MethodSchema) -> bool:
     return hint in ("chat", "process") or schema["bidirectional"]
 
 
+def chat_view(
+    schema: MethodSchema, params: dict[str, Any], *, thinking: bool, typed: bool = False
+) -> Renderer:
+    """Return the view of a chat.
+
+    Args:
+        schema: The method.
+        params: The parameters of the call.
+        thinking: Whether thinking is shown.
+        typed: Whether the user has typed the prompt just now, so that it is on the screen.
+    """
+    from synapse.render.chat.view import Chat
+
+    hints = schema.get("annotations", {})
+    prompt = params.get(hints.get("interactive", {}).get("param", ""))
+    names = (params.get(name) for name in hints.get("completes", {}))
+    return Chat(
+        schema["returns"],
+        prompt="" if typed else prompt if isinstance(prompt, str) else None,
+        label=next((name for name in names if isinstance(name, str)), ""),
+        thinking=thinking,
+        is_replay=bool(hints.get("read_only")),
+    )
+
+
 def _view(schema: MethodSchema, params: dict[str, Any], *, exact_times: bool) -> Human:
     """Return the view of a method's events at a terminal."""
     from synapse.render.human import Human, Lines, Rows, Words
@@ -92,10 +119,6 @@ def _view(schema: MethodSchema, params: dict[str, Any], *, exact_times: bool) ->
         from synapse.render.trees import Branches
 
         return Branches(limits_hint(params, schema["params"]), values)
-    if hint == "chat":
-        from synapse.render.chat import Chat
-
-        return Chat(schema["returns"])
     if hint == "text":
         return Words(values)
     if schema["streaming"] and schema["bidirectional"] and not hint:

@@ -16,7 +16,7 @@ from rich.text import Text
 from hubd.wire.terminal import clean, one_line
 from synapse.render.columns import Columns, declared_columns, field_columns
 from synapse.render.lines import EventLines, fields_line
-from synapse.render.plain import ProgressLines, text_of
+from synapse.render.plain import ProgressLines, text_of, warn
 from synapse.render.tables import rows_of, table
 from synapse.render.values import Values
 
@@ -56,6 +56,8 @@ def console(*, stderr: bool = False) -> Console:
 class Human:
     """The base of all views: a console, and progress on stderr."""
 
+    reports_end = False
+
     def __init__(self, values: Values | None = None, lines: EventLines | None = None) -> None:
         self.console = console()
         self.values = values or Values()
@@ -72,8 +74,17 @@ class Human:
         """Whether the next text begins a line."""
         return self._progress is None
 
+    @property
+    def activity(self) -> str:
+        """The words for a silence."""
+        return "waiting"
+
     def item(self, item: dict[str, Any]) -> None:
         """Ignore the item: only events are shown."""
+
+    def warn(self, text: str) -> None:
+        """Write a line to stderr."""
+        warn(text)
 
     def event(self, content: Any) -> None:
         """Show one event at once."""
@@ -272,6 +283,8 @@ class Words(Human):
 class Picked:
     """The fields of `--fields`, as a table."""
 
+    reports_end = False
+
     def __init__(self, fields: Fields) -> None:
         self._view = Rows(values=Values(is_exact=True), are_picked=True)
         self._fields = fields
@@ -285,6 +298,15 @@ class Picked:
     def collect(self, show: Callable[[str, int], None]) -> None:
         """As `Human.collect`."""
         self._view.collect(show)
+
+    @property
+    def activity(self) -> str:
+        """The words for a silence."""
+        return self._view.activity
+
+    def warn(self, text: str) -> None:
+        """Write a line to stderr."""
+        self._view.warn(text)
 
     def item(self, item: dict[str, Any]) -> None:
         """Ignore the item: only events are shown."""

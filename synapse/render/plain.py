@@ -25,6 +25,9 @@ _TEXTS = (*TEXT_FIELDS, "value", "handle")
 class Lines:
     """One compact JSON object per event, one event per line."""
 
+    reports_end = False
+    activity = "waiting"
+
     def __init__(self, fields: Fields | None = None) -> None:
         self._fields = fields
         self._progress = ProgressLines()
@@ -44,6 +47,10 @@ class Lines:
     def progress(self, message: str, percentage: float | None) -> None:
         """Write a line to stderr, at most one a second."""
         self._progress.add(message, percentage)
+
+    def warn(self, text: str) -> None:
+        """Write a line to stderr."""
+        warn(text)
 
     def idle(self) -> None:
         """Show the rows and the progress that wait."""
@@ -157,6 +164,11 @@ class ProgressLines:
             sys.stderr.write(self._waiting + "\n")
             sys.stderr.flush()
             self._waiting, self._shown_at = "", now
+
+
+def warn(text: str) -> None:
+    """Print a warning to stderr."""
+    sys.stderr.write(f"synapse: warning: {one_line(text)}\n")
 
 
 def inner_event(content: Any) -> Any:

@@ -21,24 +21,32 @@ class Waiting:
         self.active = wanted and sys.stderr.isatty()
         self._can_erase = os.environ.get("TERM", "").lower() not in ("", "dumb", "unknown")
         self._encodable = "utf" in (sys.stderr.encoding or "").lower()
-        self._text = "waiting"
+        # The hub's message; empty without one.
+        self._message = ""
+        self._text = ""
         self._since = time.monotonic()
         self._is_shown = False
         self._frame = 0
 
     def show(self, text: str) -> None:
         """Show the hub's message."""
-        self._text = one_line(text)
+        self._text = self._message = one_line(text)
         self._draw()
 
-    def tick(self, *, at_line_start: bool) -> None:
-        """Show or renew the line, but not inside a line of text."""
+    def tick(self, activity: str, *, at_line_start: bool) -> None:
+        """Show or renew the line, but not inside a line of text.
+
+        Args:
+            activity: The words for the silence, unless the hub has sent some.
+            at_line_start: Whether the cursor is at the start of a line.
+        """
+        self._text = self._message or one_line(activity)
         if at_line_start and time.monotonic() - self._since >= PATIENCE_SECONDS:
             self._draw()
 
     def end(self) -> None:
         """Remove the line before other output."""
-        self._text, self._since = "waiting", time.monotonic()
+        self._message, self._since = "", time.monotonic()
         self.erase()
 
     def erase(self) -> None:

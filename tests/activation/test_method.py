@@ -233,6 +233,7 @@ def test_the_declaration_has_the_arguments_of_the_decorator() -> None:
         "needs_context": True,
         "open_to_sessions": True,
         "render": "table",
+        "interactive": {"param": "text", "commands": {"newest": {"method": "others.latest"}}},
         "completes": {"text": "others.latest"},
         "aliases": {"text": ["content"]},
         "mcp": {"text_only": True},
@@ -372,6 +373,39 @@ def test_an_invalid_function_is_an_error_at_import(head: str, body: str, words: 
         ),
         ({"read_only": "yes"}, "Notes.add: read_only must be True or False"),
         ({"open_to_sessions": 1}, "Notes.add: open_to_sessions must be True or False"),
+        ({"interactive": "text"}, "Notes.add: interactive must be a dict such as"),
+        ({"interactive": {"param": "z"}}, "Notes.add: interactive names unknown parameter 'z'"),
+        ({"interactive": {"param": "text", "cancle": "a.b"}}, "Did you mean cancel?"),
+        ({"interactive": {"param": "text", "cancel": "b"}}, "must name a method by its path"),
+        (
+            {"interactive": {"param": "text", "cancel": "notes.ad"}},
+            "Notes.add: interactive names notes.ad, which is not a method. Did you mean add?",
+        ),
+        (
+            {"interactive": {"param": "text", "commands": {"quit": {"param": "text"}}}},
+            "Notes.add: interactive: the command 'quit' must be one word, and not help or quit",
+        ),
+        (
+            {"interactive": {"param": "text", "commands": {"x": {"argument": "a"}}}},
+            "Notes.add: interactive: /x must be a dict with either 'method' or 'param'",
+        ),
+        (
+            {"interactive": {"param": "text", "commands": {"x": {"param": "z"}}}},
+            "Notes.add: interactive: /x: param names unknown parameter 'z'",
+        ),
+        (
+            {"interactive": {"param": "text", "commands": {"x": {"method": "a.b", "arg": "z"}}}},
+            "Notes.add: interactive: /x has no key 'arg'",
+        ),
+        (
+            {
+                "interactive": {
+                    "param": "text",
+                    "commands": {"x": {"method": "a.b", "switches": {"z": "name"}}},
+                }
+            },
+            "Notes.add: interactive: /x: switches names unknown parameter 'z'",
+        ),
         ({"completes": "notes.add"}, "Notes.add: completes must map parameters to methods, such"),
         ({"aliases": ["text"]}, "Notes.add: aliases must map parameters to lists of names, such"),
         ({"mcp": "text_only"}, "Notes.add: mcp must be a dict with name, text_only, resource"),

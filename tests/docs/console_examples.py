@@ -16,11 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.screen import screen
+
 COLUMNS = 100
 ROWS = 50
 # Printed before the exit status of each command.
 _MARK = "\x1e"
-_STYLES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @dataclass
@@ -80,9 +81,8 @@ def run(
         os.close(terminal)
         shell.wait()
     text = printed.decode().replace("\r\n", "\n")
-    if not styles:
-        text = _STYLES.sub("", text)
-    return [re.sub(r"\A\d+\n", "", part) for part in text.split(_MARK)][: len(examples)]
+    parts = [re.sub(r"\A\d+\n", "", part) for part in text.split(_MARK)][: len(examples)]
+    return ["\n".join(screen(part, None, styles=styles)) for part in parts]
 
 
 def difference(example: Example, printed: str) -> str | None:

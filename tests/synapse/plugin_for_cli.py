@@ -418,6 +418,29 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
         yield Delta(text="at last")
         yield Complete(turns=1)
 
+    @method(
+        render="chat",
+        interactive={
+            "param": "text",
+            "commands": {
+                "note": {"method": "cli.words", "argument": "text"},
+                "room": {"param": "room"},
+            },
+        },
+    )
+    async def converse(self, room: str, text: str) -> AsyncIterator[Whole | Complete]:
+        """Answer a text, for a conversation at a prompt.
+
+        Args:
+            room: The name of the conversation.
+            text: The text; `wait` waits without end.
+        """
+        if text == "wait":
+            await self.host.progress(f"waiting in {room}")
+            await asyncio.Event().wait()
+        yield Whole(text=f"{room} heard {text}")
+        yield Complete(turns=1)
+
     @method(render="chat", read_only=True)
     async def follow(self, key: str) -> AsyncIterator[Delta]:
         """Watch a chat."""

@@ -68,9 +68,10 @@ class Start(Durable, summary="turn started on {engine}"):
 
 
 class UserMessage(Durable):
-    """The prompt is in the tree."""
+    """The prompt is in the tree. `prompt` is its beginning."""
 
     position: Position
+    prompt: str | None = None
 
 
 class DurableBlock(Durable):

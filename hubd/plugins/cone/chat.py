@@ -38,7 +38,24 @@ class Request(NamedTuple):
 class Chat(ConeBase):
     """The method `chat`."""
 
-    @method(render="chat", weight=70, needs_context=True, aliases=ALIASES, completes=LIST_CONES)
+    @method(
+        render="chat",
+        weight=70,
+        interactive={
+            "param": "prompt",
+            "commands": {
+                "fork": {
+                    "method": "cone.fork",
+                    "argument": "at",
+                    "switches": {"identifier": "name"},
+                },
+                "head": {"method": "cone.set_head", "argument": "node_id"},
+            },
+        },
+        needs_context=True,
+        aliases=ALIASES,
+        completes=LIST_CONES,
+    )
     async def chat(
         self,
         identifier: Identifier,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from hubd.plugins.claudecode.approvals.summary import PRINCIPAL
 from hubd.wire.terminal import escape_json, is_visible, reveal
+from hubd.wire.tool_input import PRINCIPAL
 
 # The lines of a text that are shown: so many of its beginning and of its end.
 FIRST_LINES: Final = 30

@@ -76,7 +76,7 @@ def test_an_allowed_call_runs_and_the_chat_succeeds(home: Path, tmp_path: Path) 
     chat = Chat(home, tmp_path, "run: touch ran", "say: Ready.")
     with chat.at_terminal() as terminal:
         terminal.until(f"Bash wants to run in session {chat.name}")
-        terminal.until("  touch ran")
+        terminal.until(" touch ran")
         terminal.until("y allow · n deny · m deny with a message · e edit")
         terminal.until(QUESTION)
         assert not chat.has("ran")
@@ -98,10 +98,10 @@ def test_a_call_is_denied_with_a_message_after_its_details_were_shown(
         terminal.type("m\n")
         terminal.until("Message for the agent: ")
         terminal.type("Not today.\n")
-        terminal.until("result: Not today.")
+        terminal.until("⎿ Not today.")
         status, text = terminal.finish()
     assert (status, chat.has("ran")) == (DENIED, False)
-    assert "a tool call was denied: Bash" in text
+    assert "⚠ Bash was denied: Not today." in text
     assert [row["message"] for row in chat.history] == ["Not today."]
 
 
@@ -135,7 +135,9 @@ esac
     editor.chmod(0o755)
     chat = Chat(home, tmp_path, "write: note.txt draft", "say: Ready.")
     with chat.at_terminal(VISUAL="", EDITOR=str(editor)) as terminal:
-        terminal.until("  (a new file)\n  +draft".replace("\n", "\r\n"))
+        terminal.until("  (a new file)")
+        # The lines of a diff have colours.
+        terminal.until("\x1b[32m  +draft\x1b[0m")
         terminal.until(QUESTION)
         terminal.type("e\n")
         terminal.until("This is not valid: ")

@@ -6,14 +6,10 @@ from typing import Any, Final
 
 from hubd.wire.terminal import reveal
 from hubd.wire.text import shorten
+from hubd.wire.tool_input import principal
 
 # The longest summary, in characters.
 MAX_SUMMARY: Final = 200
-# The field that says most about a call; the first one that is a text.
-PRINCIPAL: Final = (
-    *("command", "file_path", "notebook_path", "path", "url", "query", "pattern"),
-    *("plan", "prompt", "description"),
-)
 
 
 def summary(tool_input: Mapping[str, Any]) -> str:
@@ -27,14 +23,6 @@ def summary(tool_input: Mapping[str, Any]) -> str:
         text = json.dumps(tool_input, ensure_ascii=False)[: 4 * MAX_SUMMARY] if tool_input else ""
     lines = text[: 4 * MAX_SUMMARY].strip().split("\n")
     return shorten(reveal(" ↵ ".join(line.strip() for line in lines)), MAX_SUMMARY)
-
-
-def principal(tool_input: Mapping[str, Any]) -> str | None:
-    """Return the most telling field of an input; None if it has none of the usual ones."""
-    for name in PRINCIPAL:
-        if isinstance(text := tool_input.get(name), str):
-            return text
-    return None
 
 
 def decider(by: str) -> str:

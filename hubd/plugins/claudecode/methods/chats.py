@@ -20,6 +20,7 @@ from hubd.conversations import attachments, heads
 from hubd.plugins.claudecode import events, sessions
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.inline import Watcher
+from hubd.plugins.claudecode.approvals.remedy import Denials
 from hubd.plugins.claudecode.approvals.who import actor_text
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
 from hubd.plugins.claudecode.chat_request import AcceptedChat, ChatRequest
@@ -37,7 +38,28 @@ from hubd.storage.streams import streams
 class Chats(ClaudeBase):
     """Methods that start chats."""
 
-    @method(render="chat", weight=90, needs_context=True, completes=LIST_NAMES, bidirectional=True)
+    @method(
+        render="chat",
+        weight=90,
+        interactive={
+            "param": "prompt",
+            "cancel": "claudecode.cancel",
+            "commands": {
+                "tree": {"method": "arbor.tree_render", "values_from": "claudecode.get_tree"},
+                "fork": {
+                    "method": "claudecode.fork",
+                    "argument": "at",
+                    "switches": {"name": "name"},
+                },
+                "head": {"method": "claudecode.set_head", "argument": "node_id"},
+                "model": {"param": "model"},
+                "cost": {"method": "claudecode.usage"},
+            },
+        },
+        needs_context=True,
+        completes=LIST_NAMES,
+        bidirectional=True,
+    )
     async def chat(
         self, name: Name, prompt: Prompt, **options: Unpack[ChatOptions]
     ) -> AsyncIterator[AnyChatEvent | Encoded]:
@@ -56,6 +78,7 @@ class Chats(ClaudeBase):
         """
         stream = (await self._start(name, prompt, options)).stream
         watcher = Watcher(self.db, self.host, stays=False)
+        denials = Denials()
         async with (
             watcher.asked(self.host, stream),
             aclosing(self.followers.follow(stream, 0, watcher.leaves)) as entries,
@@ -64,7 +87,10 @@ class Chats(ClaudeBase):
                 if durable is None:
                     yield Encoded(to_json(event))
                 else:
+                    denials.note(event)
                     yield Encoded(with_handle(self.path, durable.row))
+        for advice in denials.advice:
+            await self.host.advise("tool_denied", advice)
         ended = await streams.reread(self.db, stream.key)
         if ended.status in streams.OPEN:
             await self._advise_to_answer(ended)

@@ -50,6 +50,8 @@ from hubd.wire.text import shorten
 # The tool call of the subagent (None for the main conversation), and the message id.
 MessageKey = tuple[str | None, str]
 
+# Characters of a prompt that the events of its chat repeat, for readers that join later.
+PROMPT_LENGTH: Final = 2000
 # Characters of a prompt or an answer that a turn or a message shows in one line.
 TEXT_LENGTH: Final = 200
 # The model of a message that the program wrote itself, mostly about errors. No model gets it.
@@ -180,7 +182,9 @@ class Mirror:
             attachments=attached,
         )
         self.push(tx, start, now)
-        self.push(tx, chat_events.UserMessage.fields(position=self._at(user)), now)
+        beginning = shorten(prompt, PROMPT_LENGTH)
+        message = chat_events.UserMessage.fields(position=self._at(user), prompt=beginning)
+        self.push(tx, message, now)
 
     def restore(
         self,

@@ -1,0 +1,1 @@
+"""A conversation at a prompt: an interactive method that is called once for each line."""

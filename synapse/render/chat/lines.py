@@ -1,0 +1,158 @@
+"""The lines of a chat that are not text: prompts, tools, results, decisions, the end."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from hubd.wire.terminal import clean, one_line
+from hubd.wire.tool_input import principal
+
+if TYPE_CHECKING:
+    from synapse.render.chat.events import Part
+
+# The first lines of a tool result, and of a prompt.
+RESULT_LINES = 3
+PROMPT_LINES = 10
+# The characters of an input that are read; the line is cut to the width of the terminal.
+MAX_INPUT = 2000
+# The number of characters from which the rest of a long text is counted, not cleaned.
+MAX_TEXT = 20_000
+
+
+def prompt_lines(text: str, width: int, mark: str = "") -> list[Text]:
+    """Return a prompt; `mark` is the short id of its node."""
+    first, *others, more = _first_lines(text.strip("\n"), PROMPT_LINES)
+    lines = [Text.assemble((cut(f"> {first}", width), "bold"))]
+    lines += [Text(cut(f"  {line}", width), style="bold") for line in others]
+    if more:
+        lines.append(Text(f"  {more}", style="dim"))
+    if mark:
+        lines[0].append(f"  {mark}", style="dim")
+        lines[0].truncate(width)
+    return lines
+
+
+def thinking_line(seconds: float | None) -> Text:
+    """Return the line in the place of a block of thinking."""
+    words = f"thought for {duration(seconds)}" if seconds and seconds >= 0.1 else "thought"
+    return Text(f"✻ {words}", style="dim")
+
+
+def tool_line(name: str, tool_input: Any, width: int, *, is_nested: bool = False) -> Text:
+    """Return a tool call: its name, and the part of its input that tells most."""
+    indent = "  " if is_nested else ""
+    name = one_line(name) or "tool"
+    text = one_line(_input_text(tool_input).replace("\n", " ↵ "))
+    extra = _written_lines(tool_input)
+    room = width - len(extra)
+    line = Text.assemble(indent, ("⏺ ", "green"), (name, "bold"), f"  {text}" if text else "")
+    line.truncate(max(room, 1), overflow="ellipsis")
+    return line.append(extra, style="dim")
+
+
+def result_lines(part: Part, width: int, *, name: str = "") -> list[Text]:
+    """Return the first lines of a tool's result; `name` if it does not follow its call."""
+    style = "red" if part.event.get("is_error") else "dim"
+    indent = "    " if part.is_nested else "  "
+    length = part.event.get("truncated")
+    first, *others, more = _first_lines(
+        part.text.rstrip("\n"), RESULT_LINES, is_cut=isinstance(length, int)
+    )
+    first = first or ("failed" if part.event.get("is_error") else "no output")
+    title = f"{one_line(name)}: " if name else ""
+    lines = [Text(cut(f"{indent}⎿ {title}{first}", width), style=style)]
+    lines += [Text(cut(f"{indent}  {line}", width), style=style) for line in others]
+    return [*lines, Text(f"{indent}  {more}", style="dim")] if more else lines
+
+
+def denial_line(tool: str, reason: str, width: int) -> Text:
+    """Return the line about a tool call that was denied."""
+    why = f": {one_line(reason)}" if reason else ""
+    return Text(cut(f"⚠ {one_line(tool) or 'A tool call'} was denied{why}", width), style="yellow")
+
+
+def failure_lines(message: str) -> Text:
+    """Return the end of a chat that failed."""
+    return Text.assemble(("✗ ", "bold red"), (clean(message.strip()) or "failed", "red"))
+
+
+def end_line(part: Part, seconds: float | None, label: str) -> Text:
+    """Return the end of a chat: its time, tokens, costs and label, as far as the event has them."""
+    result, usage = part.object("result"), part.object("usage")
+    milliseconds = _number(result.get("duration_ms"))
+    if milliseconds is not None:
+        seconds = milliseconds / 1000
+    cost = _number(result.get("total_cost_usd", part.event.get("cost_usd")))
+    parts = [
+        "" if seconds is None else duration(seconds),
+        _tokens(usage),
+        f"${cost:.4f}" if cost else "",
+        one_line(label),
+    ]
+    return Text.assemble(("✓ ", "bold green"), (" · ".join(filter(None, parts)) or "done", "dim"))
+
+
+def duration(seconds: float) -> str:
+    """Return a time such as `8.4 s` or `2 min 5 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def cut(line: str, width: int) -> str:
+    """Return one line of text, cut to a width in columns; a cut line ends with `…`."""
+    line = clean(line[:MAX_INPUT].expandtabs(4)).replace("\n", " ")
+    text = Text(line)
+    text.truncate(max(width, 1), overflow="ellipsis")
+    return text.plain
+
+
+def _first_lines(text: str, count: int, *, is_cut: bool = False) -> list[str]:
+    """Return the first lines of a text, at least one, and a line that counts the others."""
+    lines = text[:MAX_TEXT].split("\n")
+    total = text.count("\n") + 1
+    more = total - count
+    rest = f"… +{more:,} lines" if more > 0 else ""
+    if more == 1:
+        rest = "… +1 line"
+    if is_cut:
+        rest = f"{rest or '…'} and more"
+    return [*lines[:count], rest]
+
+
+def _input_text(tool_input: Any) -> str:
+    """Return the part of an input that tells most."""
+    if not isinstance(tool_input, dict):
+        return "" if tool_input is None else str(tool_input)[:MAX_INPUT]
+    text = principal(tool_input)
+    if text is None and tool_input:
+        text = json.dumps(tool_input, ensure_ascii=False)
+    return (text or "").strip()[:MAX_INPUT]
+
+
+def _written_lines(tool_input: Any) -> str:
+    """Return the number of lines that a call writes; empty for other calls."""
+    content = tool_input.get("content") if isinstance(tool_input, dict) else None
+    if not isinstance(content, str) or "\n" not in content:
+        return ""
+    count = content.removesuffix("\n").count("\n") + 1
+    return f"  ({count:,} lines)"
+
+
+def _tokens(usage: dict[str, Any]) -> str:
+    """Return the tokens of a turn; those that came from a cache count too."""
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    read = [number for name in names if (number := _number(usage.get(name))) is not None]
+    written = _number(usage.get("output_tokens"))
+    if not read or written is None:
+        return ""
+    return f"{sum(read):,.0f} in / {written:,.0f} out"
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else None
