@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,8 @@ async def test_a_turn_that_ends_twice_counts_its_cost_once(tmp_path: Path) -> No
         await begin_chat(plugin)
         [(stream,)] = await plugin.db.fetch_rows("SELECT stream FROM claudecode_turns")
         for cost in (0.5, None, 0.75):
-            await plugin.db.transaction(lambda tx, cost=cost: store.end_turn(tx, stream, {}, cost))
+            end = partial(store.end_turn, stream=stream, usage={}, cost_usd=cost)
+            await plugin.db.transaction(end)
         [page] = await call_events(hub, "claudecode.list")
         assert page["sessions"][0]["cost_usd"] == 0.75
 
