@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import shutil
+import sys
 from contextlib import redirect_stdout
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -45,11 +47,31 @@ def help_screen(cache: Cache, invocation: Invocation) -> str:
     return f"{text.rstrip()}\n{capture.get()}"
 
 
+def _rich_utils() -> Any:
+    """Return the module that draws Typer's help.
+
+    It imports Markdown and tracebacks, which take a third of its time and which this help does not
+    use. While it is imported, empty classes stand for them.
+    """
+    unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
+    absent = [name for name in unused if name not in sys.modules]
+    for name in absent:
+        module = ModuleType(name)
+        setattr(module, unused[name], type(unused[name], (), {}))
+        sys.modules[name] = module
+    try:
+        from typer import rich_utils
+    finally:
+        for name in absent:
+            del sys.modules[name]
+    return rich_utils
+
+
 def _typer_help(cache: Cache, invocation: Invocation) -> str:
     """Return Typer's help, drawn for the terminal but not written to it."""
-    from typer import rich_utils
     from typer.main import get_command
 
+    rich_utils = _rich_utils()
     command: Any = get_command(build(cache, invocation, lambda tokens: None, is_help=True))
     context = command.make_context("synapse", [], resilient_parsing=True)
     for word in (*invocation.path, *filter(None, [dashed(invocation.method)])):

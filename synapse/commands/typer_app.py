@@ -13,7 +13,6 @@ import typer
 from rich.markup import escape
 
 from hubd.wire.terminal import clean
-from synapse.commands import built_in
 from synapse.help import OUTPUT_OPTIONS, parameter_text, parameters, usage_words
 from synapse.params.schemas import dashed, one_of
 from synapse.params.type_names import type_name
@@ -48,6 +47,8 @@ def build(
     """
     app = _group("The command line of the hub", has_help=cache is None)
     if cache is None:
+        from synapse.commands import built_in
+
         app.add_typer(built_in.app, name="self")
         return app
     above, path = app, ""

@@ -36,6 +36,19 @@ def once(url: str, token: str, message: str) -> None:
                 return
 app()
 """
+# Waits for the first output of a command at a pseudo-terminal, then for its end.
+AT_TERMINAL = """
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+try:
+    while os.read(terminal, 65536):
+        pass
+except OSError:
+    pass
+os.waitpid(pid, 0)
+"""
 MANY = """
 from collections.abc import AsyncIterator
 from hubd.activation import Activation, Event, method
@@ -59,6 +72,11 @@ def install(directory: Path) -> Path:
     pip = [str(venv / "bin" / "pip"), "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "install", str(ROOT)], check=True)
     return venv / "bin"
+
+
+def at_terminal(*command: str) -> list[str]:
+    """Return a command that runs another one with a pseudo-terminal as its output."""
+    return [sys.executable, "-S", "-c", AT_TERMINAL, *command]
 
 
 def medians(
@@ -124,6 +142,19 @@ def main() -> None:
             }
             measured = medians(completion, completing)
             show("completion  (target: <= 2.2)", measured, "python -c pass")
+            views = {
+                "import rich.console, rich.table": [
+                    python,
+                    "-c",
+                    "import rich.console, rich.table",
+                ],
+                "claudecode list at a terminal": at_terminal(synapse, "claudecode", "list"),
+                "synapse alone at a terminal": at_terminal(synapse),
+                "help of a method at a terminal": at_terminal(synapse, "echo", "once", "--help"),
+            }
+            title = "views at a terminal  (target: <= 2, at most 150 ms)"
+            drawing = {**env, "TERM": "xterm-256color", "PAGER": "cat"}
+            show(title, medians(views, drawing, 15), "import rich.console, rich.table")
         finally:
             subprocess.run([hubd, "stop"], env=env, check=True)
         helps: dict[str, list[str]] = {}
