@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hubd.wire.summary import COLUMNS_KEYWORD, BadTemplate, fill
+from hubd.wire.summary import COLUMNS_KEYWORD, MARKS_KEYWORD, BadTemplate, fill
 from hubd.wire.terminal import one_line
 from synapse.render.values import Cell, Values, heading, is_id, short_uuid
 
@@ -39,30 +39,44 @@ class Columns:
         self._values = values or Values(returns)
         # Templates by heading, by the name of the list.
         self._columns: dict[str, dict[str, str]] = {}
+        # Templates by heading, by the type of an event that is a row itself.
+        self._events: dict[str, dict[str, str]] = {}
+        # The fields with marked places, by the name of the text.
+        self._marks: dict[str, str] = {}
         for schema in (returns, *returns.get("$defs", {}).values()):
-            for name, field in schema.get("properties", {}).items():
-                declared = field.get(COLUMNS_KEYWORD) if isinstance(field, dict) else None
-                if isinstance(declared, list) and all(map(_is_column, declared)):
-                    self._columns[name] = dict(declared)
+            fields = schema.get("properties", {})
+            if (declared := _declared(schema)) is not None:
+                self._events[str(fields.get("type", {}).get("const"))] = declared
+            for name, field in fields.items():
+                if isinstance(field, dict) and (declared := _declared(field)) is not None:
+                    self._columns[name] = declared
+                if isinstance(field, dict) and isinstance(field.get(MARKS_KEYWORD), str):
+                    self._marks[name] = field[MARKS_KEYWORD]
 
     def rows(self, event: dict[str, Any]) -> list[dict[str, Cell]] | None:
         """Return the rows of an event in its declared columns; None if it declares none."""
+        if (columns := self._events.get(str(event.get("type")))) is not None:
+            return [self._row(columns, event)]
         for name, columns in self._columns.items():
             rows = event.get(name)
             if isinstance(rows, list):
-                return [
-                    {title: self._cell(template, row) for title, template in columns.items()}
-                    for row in rows
-                    if isinstance(row, dict)
-                ]
+                return [self._row(columns, row) for row in rows if isinstance(row, dict)]
         return None
+
+    def _row(self, columns: dict[str, str], row: dict[str, Any]) -> dict[str, Cell]:
+        return {title: self._cell(template, row) for title, template in columns.items()}
 
     def _cell(self, template: str, row: dict[str, Any]) -> Cell:
         if match := _FIELD.fullmatch(template):
             value: Any = row
             for part in match[1].split("."):
                 value = value.get(part) if isinstance(value, dict) else None
-            return self._values.cell(match[1], value)
+            cell = self._values.cell(match[1], value)
+            places = row.get(self._marks.get(match[1], ""))
+            # The places are those of the text as it was sent.
+            if isinstance(places, list) and cell.text == value and all(map(_is_place, places)):
+                return cell._replace(marks=tuple((start, end) for start, end in places))
+            return cell
         try:
             return Cell(one_line(fill(template, row)))
         except BadTemplate:
@@ -132,6 +146,16 @@ def _headings(names: list[str]) -> list[str]:
         title if titles.count(title) == 1 else name
         for name, title in zip(names, titles, strict=True)
     ]
+
+
+def _declared(schema: dict[str, Any]) -> dict[str, str] | None:
+    """Return the declared columns of a list or an event; None without valid ones."""
+    declared = schema.get(COLUMNS_KEYWORD)
+    return dict(declared) if isinstance(declared, list) and all(map(_is_column, declared)) else None
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(type(end) is int for end in value)
 
 
 def _is_column(column: Any) -> bool:
