@@ -4,9 +4,9 @@ import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Final, Literal, NotRequired, TypedDict, Unpack
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from hubd.activation import Activation, Event, InvalidParams, Unavailable, method
+from hubd.activation import Activation, Event, InvalidParams, Unavailable, columns, method
 from hubd.activation.handle import AnyHandle
 from hubd.plexus.dispatch import current_call
 from hubd.plexus.grants import may_see, visible_methods
@@ -17,6 +17,7 @@ from hubd.storage.search.text import MAX_TERMS, terms_of
 from hubd.storage.search.times import first_second, last_second
 from hubd.wire.caller import Actor
 from hubd.wire.item import Guidance
+from hubd.wire.summary import MARKS_KEYWORD
 
 _WORD: Final = re.compile(r"[a-z0-9]+")
 MAX_QUERY: Final = 1000
@@ -42,9 +43,23 @@ Kind = Literal[
 class Hit(Event, summary="{snippet}"):
     """A stored text with all words of a query."""
 
+    model_config = ConfigDict(
+        json_schema_extra=columns(
+            created="{created_at}",
+            kind="{kind}",
+            session="{session}",
+            role="{role}",
+            tool="{tool}",
+            text="{snippet}",
+        )
+    )
+
     handle: AnyHandle
     kind: str = Field(description="The kind of the data behind the handle")
-    snippet: str = Field(description="The part of the text around the first match, in one line")
+    snippet: str = Field(
+        description="The part of the text around the first match, in one line",
+        json_schema_extra={MARKS_KEYWORD: "matches"},
+    )
     session: str | None = Field(None, description="Name of the session that the text belongs to")
     created_at: int = Field(description="Unix seconds")
     score: float = Field(description="Rank: larger is better; 0 if the text was found by reading")

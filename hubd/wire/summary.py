@@ -15,9 +15,12 @@ from hubd.wire.text import shorten
 
 # The JSON Schema keyword with the template of an event.
 SUMMARY_KEYWORD: Final = "x-summary"
-# The JSON Schema keyword of a list: the columns of its rows at a terminal, each a heading and a
-# template.
+# The JSON Schema keyword of a list, or of an event that is a row: the columns at a terminal, each a
+# heading and a template.
 COLUMNS_KEYWORD: Final = "x-columns"
+# The JSON Schema keyword of a text: the field with the places in it that are marked at a terminal,
+# each a first character and the one after the last.
+MARKS_KEYWORD: Final = "x-marks"
 # The longest summary, in characters.
 SUMMARY_LENGTH: Final = 200
 # Fields that hold the text of an event without a template, in order of preference.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hubd.wire.summary import COLUMNS_KEYWORD, BadTemplate, fill
+from hubd.wire.summary import COLUMNS_KEYWORD, MARKS_KEYWORD, BadTemplate, fill
 from hubd.wire.terminal import one_line
 from synapse.render.values import Cell, Values, heading, is_id, short_uuid
 
@@ -39,14 +39,24 @@ class Columns:
         self._values = values or Values(returns)
         # Templates by heading, by the name of the list.
         self._columns: dict[str, dict[str, str]] = {}
+        # Templates by heading, by the type of an event that is a row itself.
+        self._events: dict[str, dict[str, str]] = {}
+        # The fields with marked places, by the name of the text.
+        self._marks: dict[str, str] = {}
         for schema in (returns, *returns.get("$defs", {}).values()):
-            for name, field in schema.get("properties", {}).items():
-                declared = field.get(COLUMNS_KEYWORD) if isinstance(field, dict) else None
-                if isinstance(declared, list) and all(map(_is_column, declared)):
-                    self._columns[name] = dict(declared)
+            fields = schema.get("properties", {})
+            if (declared := _declared(schema)) is not None:
+                self._events[str(fields.get("type", {}).get("const"))] = declared
+            for name, field in fields.items():
+                if isinstance(field, dict) and (declared := _declared(field)) is not None:
+                    self._columns[name] = declared
+                if isinstance(field, dict) and isinstance(field.get(MARKS_KEYWORD), str):
+                    self._marks[name] = field[MARKS_KEYWORD]
 
     def rows(self, event: dict[str, Any]) -> list[dict[str, Cell]] | None:
         """Return the rows of an event in its declared columns; None if it declares none."""
+        if (columns := self._events.get(str(event.get("type")))) is not None:
+            return [self._row(columns, event)]
         for name, columns in self._columns.items():
             rows = event.get(name)
             if isinstance(rows, list):
@@ -57,7 +67,13 @@ class Columns:
 
     def _cells(self, template: str, rows: list[dict[str, Any]]) -> list[Cell]:
         if match := _FIELD.fullmatch(template):
-            return self._values.cells(match[1], [_field(row, match[1]) for row in rows])
+            values = [_field(row, match[1]) for row in rows]
+            cells = self._values.cells(match[1], values)
+            marks = self._marks.get(match[1], "")
+            return [
+                _marked(cell, value, row.get(marks))
+                for cell, value, row in zip(cells, values, rows, strict=True)
+            ]
         return [_filled(template, row) for row in rows]
 
 
@@ -66,6 +82,13 @@ def _field(row: Any, path: str) -> Any:
     for part in path.split("."):
         row = row.get(part) if isinstance(row, dict) else None
     return row
+
+
+def _marked(cell: Cell, value: Any, places: Any) -> Cell:
+    """Return a cell with marked places; they are those of the text as it was sent."""
+    if isinstance(places, list) and cell.text == value and all(map(_is_place, places)):
+        return cell._replace(marks=tuple((start, end) for start, end in places))
+    return cell
 
 
 def _filled(template: str, row: dict[str, Any]) -> Cell:
@@ -138,6 +161,16 @@ def _headings(names: list[str]) -> list[str]:
         title if titles.count(title) == 1 else name
         for name, title in zip(names, titles, strict=True)
     ]
+
+
+def _declared(schema: dict[str, Any]) -> dict[str, str] | None:
+    """Return the declared columns of a list or an event; None without valid ones."""
+    declared = schema.get(COLUMNS_KEYWORD)
+    return dict(declared) if isinstance(declared, list) and all(map(_is_column, declared)) else None
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(type(end) is int for end in value)
 
 
 def _is_column(column: Any) -> bool:

@@ -8,6 +8,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from synapse.render.fields import is_rows
+from synapse.render.values import Cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 # The narrowest column for longer texts.
 MIN_COLUMN = 12
 GAP = "  "
+# The style of marked places.
+MARK = "bold yellow"
 
 
 def rows_of(event: dict[str, Any]) -> list[dict[str, Any]]:
@@ -34,21 +37,24 @@ def table(columns: list[Column], width: int, indent: str = "") -> Iterator[Text]
     sides = [any(cell.is_number for cell in column.cells) for column in drawn]
     last = len(widths) - 1
 
-    def line(texts: list[tuple[str, str]]) -> Text:
-        parts: list[str | tuple[str, str]] = [indent]
-        for number, (text, style) in enumerate(texts):
-            text = cut(text, widths[number])
+    def line(cells: list[Cell]) -> Text:
+        parts: list[str | Text] = [indent]
+        for number, cell in enumerate(cells):
+            text = cut(cell.text, widths[number])
             space = " " * (widths[number] - cell_len(text))
             if sides[number]:
                 parts.append(space)
-            parts.append((text, style))
+            styled = Text(text, style=cell.style)
+            for start, end in cell.marks:
+                styled.stylize(MARK, start, end)
+            parts.append(styled)
             if number < last:
                 parts.append(GAP if sides[number] else space + GAP)
         return Text.assemble(*parts, no_wrap=True, overflow="crop")
 
-    yield line([(column.heading.upper(), "bold") for column in drawn])
+    yield line([Cell(column.heading.upper(), "bold") for column in drawn])
     for cells in zip(*(column.cells for column in drawn), strict=True):
-        yield line([(cell.text, cell.style) for cell in cells])
+        yield line(list(cells))
     hidden = [column.heading for column in columns[len(widths) :]]
     if hidden:
         more = "1 more column" if len(hidden) == 1 else f"{len(hidden)} more columns"

@@ -56,6 +56,8 @@ class Cell(NamedTuple):
     is_number: bool = False
     # Whether the text makes sense only as a whole.
     is_whole: bool = False
+    # The places of the text that are marked: first character, and the one after the last.
+    marks: tuple[tuple[int, int], ...] = ()
 
 
 class Values:

@@ -32,7 +32,7 @@ from hubd.wire.handle import WireHandle
 
 EVENTS = 1_000_000
 BATCH = 500
-PUSHES = 2000
+PUSHES = 8000
 PRODUCERS = 16
 ROUNDS = 7
 RUNS = 5

@@ -48,6 +48,7 @@ async def test_plugins_report_what_they_find_only_when_they_are_asked(
         assert report["status"] == "degraded"
         findings = {row["what"]: (row["ok"], row["detail"]) for row in report["findings"]}
         assert findings == {
+            "search": (True, "0 texts indexed, 0 rows waiting"),
             "printer": (True, "has paper"),
             "torn": (False, "its checks failed: ValueError: no printer"),
             "slow": (False, "its checks took longer than 0.05 s"),

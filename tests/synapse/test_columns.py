@@ -5,7 +5,7 @@ from typing import Any
 
 from hubd.activation import columns
 from synapse.render.columns import Columns, declared_columns, field_columns
-from synapse.render.tables import fit, table
+from synapse.render.tables import MARK, fit, table
 from synapse.render.values import Cell, Values
 
 RETURNS = {
@@ -91,3 +91,34 @@ def test_columns_without_room_are_counted_and_numbers_are_not_cut() -> None:
         assert max(map(len, lines[:2])) <= width
         assert ("more column" in lines[-1]) == (drawn < 4)
         assert ("117.7 MiB" in lines[1]) == (drawn >= 3)
+
+
+EVENT = {
+    "properties": {
+        "type": {"const": "hit"},
+        "text": {"type": "string", "x-marks": "places"},
+        "places": {"type": "array"},
+    },
+    **columns(when="{at_secs}", text="{text}"),
+}
+
+
+def test_an_event_that_is_a_row_declares_its_columns() -> None:
+    hit = {"type": "hit", "text": "a needle", "at_secs": 3, "places": [[2, 8]]}
+    assert texts(Columns(EVENT).rows(hit)) == [{"when": "3 s", "text": "a needle"}]
+    assert Columns(EVENT).rows({"type": "other", "text": "a needle"}) is None
+
+
+def test_declared_places_of_a_text_are_marked() -> None:
+    def spans(text: str, places: object) -> list[str]:
+        rows = Columns(EVENT).rows({"type": "hit", "text": text, "at_secs": 3, "places": places})
+        _, line = table(declared_columns(rows or []), 24)
+        return [line.plain[span.start : span.end] for span in line.spans if span.style == MARK]
+
+    assert spans("a needle in the hay", [[2, 8], [12, 15]]) == ["needle", "the"]
+    # A cut text marks the part that is left.
+    assert spans(f"{'x' * 12} needle {'y' * 30}", [[13, 19]])[0][:2] == "ne"
+    # Places outside the text, or of another text, are ignored.
+    for places in ([[50, 60]], [["a", 2]], "x", None, [[1]], [2]):
+        assert spans("needle", places) == []
+    assert spans("a\x1b[31m needle", [[2, 8]]) == []

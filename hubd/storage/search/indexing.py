@@ -19,8 +19,8 @@ from hubd.storage.search.source import Document, Reader, SearchSource, Unfinishe
 log = logging.getLogger(__name__)
 
 # Rows and characters of one step. A step is one transaction of the index.
-STEP_ROWS: Final = 500
-STEP_CHARACTERS: Final = 256 * 1024
+STEP_ROWS: Final = 200
+STEP_CHARACTERS: Final = 128 * 1024
 # Rows that are checked at a time for their existence.
 CHECKED_ROWS: Final = 500
 

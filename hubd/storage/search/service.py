@@ -27,7 +27,8 @@ T = TypeVar("T")
 # Seconds after a commit until its rows are indexed, together with those of later commits.
 GATHER_SECONDS: Final = 0.25
 # While others write, indexing rests this many times as long as it works.
-REST: Final = 4.0
+REST: Final = 19.0
+MAX_REST_SECONDS: Final = 5.0
 # Seconds until indexing is tried again after an error, such as a full disk.
 RETRY_SECONDS: Final = 30.0
 # Searches at a time; others wait.
@@ -159,10 +160,7 @@ class Search:
         finally:
             for each in waits:
                 each.cancel()
-        if not self._urgent.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(GATHER_SECONDS):
-                    await self._urgent.wait()
+        await self._rest(GATHER_SECONDS)
 
     async def _catch_up(self) -> None:
         """Index everything that is on disk."""
@@ -206,9 +204,15 @@ class Search:
         except asyncio.CancelledError:
             await asyncio.wait([step])
             raise
-        if self._db.commits != commits and not self._urgent.is_set():
-            await asyncio.sleep(min((time.monotonic() - start) * REST, GATHER_SECONDS))
+        if self._db.commits != commits:
+            await self._rest(min((time.monotonic() - start) * REST, MAX_REST_SECONDS))
         return result
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait, but not if a search needs the index."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._urgent.wait()
 
     def _open(self) -> _Files:
         """Return the open files. If the index was removed, a new one is built."""

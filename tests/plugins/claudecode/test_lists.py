@@ -150,6 +150,7 @@ def make_older(database: Path, version: int) -> None:
             connection.execute(f"DROP TABLE {table}")
         for column in ("turns", "cost_usd", *(["parent"] if version < 3 else [])):
             connection.execute(f"ALTER TABLE claudecode_sessions DROP COLUMN {column}")
+        connection.execute("ALTER TABLE claudecode_blobs DROP COLUMN session_id")
         connection.execute(
             "DELETE FROM hub_migrations WHERE owner = 'claudecode' AND number > ?", (version,)
         )
