@@ -66,16 +66,20 @@ def check_hints(where: str, hints: Mapping[str, Any], parameters: Iterable[str])
         _check_interactive(where, hints["interactive"], names)
 
 
-def check_one_of(where: str, one_of: Sequence[str], fields: Mapping[str, tuple[Any, Any]]) -> None:
+def check_choice(
+    where: str, option: str, names: Sequence[str], fields: Mapping[str, tuple[Any, Any]]
+) -> None:
     """Refuse a choice between parameters that don't exist or are required.
 
     Raises:
         TypeError: Names the method and the parameter.
     """
-    for name in one_of:
-        _check_parameter(where, "one_of", name, list(fields))
+    for name in names:
+        _check_parameter(where, option, name, list(fields))
         if fields[name][1].is_required():
-            raise TypeError(f"{where}: one_of names '{name}', which is required; give it a default")
+            raise TypeError(
+                f"{where}: {option} names '{name}', which is required; give it a default"
+            )
 
 
 def check_listers(

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 
 from hubd.activation.class_checks import check_arguments, name_of
 from hubd.activation.handle import Handle, handle_types
-from hubd.activation.hints import McpHints, Rendering, check_hints, check_one_of
+from hubd.activation.hints import McpHints, Rendering, check_choice, check_hints
 from hubd.activation.json_schema import events_schema, json_schema
 from hubd.activation.schema_cache import SCHEMA_CACHE
 from hubd.activation.signature import failing_fast, read_signature
@@ -46,6 +46,7 @@ class MethodMark:
     streaming: bool
     bidirectional: bool
     one_of: tuple[str, ...]
+    any_of: tuple[str, ...]
     produces: tuple[type[Handle], ...]
     annotations: Mapping[str, Any]
 
@@ -74,6 +75,7 @@ def method(
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
+    any_of: Sequence[str] = (),
     produces: Sequence[type[Handle]] = (),
     mcp: McpHints | None = None,
 ) -> Callable[[F], F]: ...
@@ -96,6 +98,7 @@ def method(
     completes: Mapping[str, str] | None = None,
     aliases: Mapping[str, list[str]] | None = None,
     one_of: Sequence[str] = (),
+    any_of: Sequence[str] = (),
     produces: Sequence[type[Handle]] = (),
     mcp: McpHints | None = None,
     **unknown: object,
@@ -121,6 +124,7 @@ def method(
         completes: For a parameter, the method that lists its values: `{"id": "notes.list"}`.
         aliases: For a parameter, other names for it: `{"text": ["content"]}`.
         one_of: Optional parameters of which a caller must give exactly one.
+        any_of: Optional parameters of which a caller must give at least one.
         produces: Handle types that the events contain as plain text. Those in the types of the
             events need no mention.
         mcp: Hints for the MCP server.
@@ -152,11 +156,17 @@ def method(
         if isinstance(function, str):
             raise TypeError(f"{where}: write @method(name={function!r})")
         check_arguments(f"{where}: @method", unknown, _OPTIONS)
-        for option, value in (("one_of", one_of), ("produces", produces)):
+        for option, value in (("one_of", one_of), ("any_of", any_of), ("produces", produces)):
             if not isinstance(value, tuple | list):
                 raise TypeError(f"{where}: {option}={value!r} must be a list")
         mark = MethodMark(
-            name, streaming, bidirectional, tuple(one_of), tuple(produces), annotations
+            name,
+            streaming,
+            bidirectional,
+            tuple(one_of),
+            tuple(any_of),
+            tuple(produces),
+            annotations,
         )
         setattr(target, _MARK, mark)
         return target
@@ -223,6 +233,8 @@ class Method:
     bidirectional: bool
     # Optional parameters of which a caller must give exactly one.
     one_of: tuple[str, ...]
+    # Optional parameters of which a caller must give at least one.
+    any_of: tuple[str, ...]
     # Handle types that the events contain as plain text.
     also_produces: tuple[type[Handle], ...]
     annotations: Mapping[str, Any]
@@ -276,6 +288,8 @@ class Method:
         schema = json_schema(self.params, "validation")
         if self.one_of:
             schema["oneOf"] = [{"required": [name]} for name in self.one_of]
+        if self.any_of:
+            schema["anyOf"] = [{"required": [name]} for name in self.any_of]
         return schema
 
     @cached_property
@@ -323,7 +337,8 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
     if not signature.summary:
         raise TypeError(f"{where}: write a docstring; its first line is the help text")
     check_hints(where, mark.annotations, fields)
-    check_one_of(where, mark.one_of, fields)
+    check_choice(where, "one_of", mark.one_of, fields)
+    check_choice(where, "any_of", mark.any_of, fields)
     entry = Method(
         name=name,
         function=_yielding(function) if signature.returns else function,
@@ -334,6 +349,7 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
         streaming=mark.streaming and not signature.returns,
         bidirectional=mark.bidirectional,
         one_of=mark.one_of,
+        any_of=mark.any_of,
         also_produces=mark.produces,
         annotations=mark.annotations,
     )

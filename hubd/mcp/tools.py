@@ -231,7 +231,7 @@ def _tool(name: str, method: MethodSchema, separator: str) -> Tool:
 def _parameters(schema: JsonSchema) -> tuple[JsonSchema, str]:
     """Return the parameters as every client accepts them, and the removed rules in words.
 
-    Model APIs reject alternatives (`oneOf`) at the top of a tool's schema.
+    Model APIs reject alternatives (`oneOf`, `anyOf`) at the top of a tool's schema.
     """
     _check(schema)
     invalid = [name for name in schema.get("properties", {}) if not _PARAMETER.fullmatch(name)]
@@ -245,15 +245,17 @@ def _parameters(schema: JsonSchema) -> tuple[JsonSchema, str]:
 
 
 def _advice(schema: JsonSchema) -> str:
-    """Return a sentence for `oneOf` at the top, if each alternative requires one parameter."""
+    """Return a sentence for alternatives at the top, if each requires one parameter."""
+    keyword, number = ("oneOf", "exactly") if "oneOf" in schema else ("anyOf", "at least")
+    choices = schema.get(keyword, [])
     alternatives = [
         part["required"][0]
-        for part in schema.get("oneOf", [])
+        for part in choices
         if isinstance(part, dict) and part.keys() == {"required"} and len(part["required"]) == 1
     ]
-    if len(alternatives) < len(schema.get("oneOf", [])) or not alternatives:
+    if len(alternatives) < len(choices) or not alternatives:
         return ""
-    return f"Give exactly one of {', '.join(alternatives)}."
+    return f"Give {number} one of {', '.join(alternatives)}."
 
 
 def _result(returns: JsonSchema) -> JsonSchema:

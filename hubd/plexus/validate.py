@@ -32,6 +32,8 @@ def validate(spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
         raise _invalid(spec, error) from None
     if spec.one_of:
         _check_one(spec.one_of, params)
+    if spec.any_of and all(params.get(name) is None for name in spec.any_of):
+        raise InvalidParams(f"give at least one of {', '.join(spec.any_of)}", available=spec.any_of)
     return values
 
 

@@ -118,8 +118,9 @@ class Schemas:
 
 
 def one_of(schema: JsonSchema) -> list[str]:
-    """Return the parameters of which exactly one is required; empty without such a rule."""
-    rules = [entry.get("required", []) for entry in schema.get("oneOf", [])]
+    """Return the parameters of which one is required; empty without such a rule."""
+    choices = schema.get("oneOf") or schema.get("anyOf") or []
+    rules = [entry.get("required", []) for entry in choices]
     return [names[0] for names in rules] if all(len(names) == 1 for names in rules) else []
 
 

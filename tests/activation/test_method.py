@@ -417,6 +417,8 @@ def test_an_invalid_function_is_an_error_at_import(head: str, body: str, words: 
             {"one_of": ["txt"]},
             "Notes.add: one_of names unknown parameter 'txt'. Did you mean text?",
         ),
+        ({"any_of": "text"}, "Good.add: any_of='text' must be a list"),
+        ({"any_of": ["text"]}, "Notes.add: any_of names 'text', which is required; give it a def"),
         ({"one_of": ["text"]}, "Notes.add: one_of names 'text', which is required; give it a def"),
         ({"produces": NoteRef}, "must be a list"),
         (

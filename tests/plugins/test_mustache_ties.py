@@ -91,7 +91,7 @@ async def test_another_template_for_a_type_and_style_needs_replace(hub: Hub) -> 
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({}, "needs a name or a handle type"),
+        ({}, "give at least one of name, handle_type"),
         ({"name": "x", "style": "compact"}, "a style needs a handle type"),
         ({"handle_type": "echo"}, "handle_type"),
         ({"handle_type": "echo::once::x"}, "handle_type"),

@@ -68,7 +68,7 @@ def test_parameters_show_their_types(home: Path) -> None:
 
 def test_empty_defaults_are_not_shown(home: Path) -> None:
     text = synapse("mustache", "register_template", "-h", home=home).stdout
-    assert "  --description text      The purpose of the template.\n" in text
+    assert "  --description text               The purpose of the template.\n" in text
 
 
 def test_help_marks_streams(home: Path) -> None:

@@ -92,7 +92,7 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
         output = await asyncio.to_thread(parsed.render, values, partials, escape=escape == "html")
         return events.Rendered(text=output)
 
-    @method(completes=LIST_NAMES)
+    @method(any_of=("name", "handle_type"), completes=LIST_NAMES)
     async def register_template(
         self,
         template: Text,
@@ -109,8 +109,8 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
 
         Args:
             template: The text of the template.
-            name: The name: letters, digits, '.', '_' and '-'; by default made of the handle type
-                and the style.
+            name: The name: letters, digits, '.', '_' and '-'. With a handle type, by default made
+                of the type and the style.
             handle_type: The handles to show by the template, as `PLUGIN::METHOD`.
             style: The style in which they are shown so: `default`, `compact` or `verbose`.
             description: The purpose of the template.
@@ -118,8 +118,6 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
         """
         if handle_type is None and style is not None:
             raise InvalidParams("a style needs a handle type", suggestion=STYLE_HINT)
-        if handle_type is None and name is None:
-            raise InvalidParams("a template needs a name or a handle type", suggestion=STYLE_HINT)
         tie = store.Tie(handle_type, style or "default") if handle_type is not None else None
         parsed = await self._library.parse(template)
         new = store.NewTemplate(
