@@ -56,14 +56,16 @@ class Columns:
     def rows(self, event: dict[str, Any]) -> list[dict[str, Cell]] | None:
         """Return the rows of an event in its declared columns; None if it declares none."""
         if (columns := self._events.get(str(event.get("type")))) is not None:
-            return [self._row(columns, event)]
+            return self._rows(columns, [event])
         for name, columns in self._columns.items():
             rows = event.get(name)
             if isinstance(rows, list):
-                objects = [row for row in rows if isinstance(row, dict)]
-                cells = [self._cells(template, objects) for template in columns.values()]
-                return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
+                return self._rows(columns, [row for row in rows if isinstance(row, dict)])
         return None
+
+    def _rows(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> list[dict[str, Cell]]:
+        cells = [self._cells(template, rows) for template in columns.values()]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
 
     def _cells(self, template: str, rows: list[dict[str, Any]]) -> list[Cell]:
         if match := _FIELD.fullmatch(template):
