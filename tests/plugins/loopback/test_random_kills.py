@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import logging
 import random
+import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -15,10 +17,12 @@ from tests.plugins.loopback.kill_scenarios import check_dense
 from tests.plugins.loopback.support import OPEN, Desk, Failure, desk, events_in
 from tests.plugins.loopback.test_surviving import check_database
 
+log = logging.getLogger(__name__)
+
 KILLS = 100
 SESSIONS = 4
-# Seconds between two kills.
-SHORTEST, LONGEST = 0.02, 1.5
+# Seconds between two kills: at least this, and at most twice the time of a whole chat.
+SHORTEST = 0.02
 # A call that the kill has ended.
 GONE = (OSError, EOFError, asyncio.IncompleteReadError, json.JSONDecodeError, TimeoutError)
 
@@ -71,6 +75,15 @@ async def ended(person: Desk, chats: Chats, stream: str) -> dict[str, Any]:
         await asyncio.sleep(0.05)
 
 
+async def seconds_of_a_chat(person: Desk) -> float:
+    """How long a chat takes here that asks, gets its answer and completes."""
+    began = time.monotonic()
+    stream = await person.begin_touch("first", name="first")
+    await person.answer(await person.pending(stream))
+    await person.ended(stream)
+    return time.monotonic() - began
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_no_call_runs_twice_whenever_the_hub_is_killed(
@@ -80,10 +93,12 @@ async def test_no_call_runs_twice_whenever_the_hub_is_killed(
     choose = random.Random(seed)
     variables = {"HUBD_CLAUDECODE_PARK_SECS": "0.2"}
     async with desk(tmp_path, engine, monkeypatch, **variables) as person:
+        person.patience *= 10
+        longest = 2 * await seconds_of_a_chat(person)
         chats = Chats(person, choose)
         worker = asyncio.create_task(chats.work())
         for _ in range(KILLS):
-            await asyncio.sleep(choose.uniform(SHORTEST, LONGEST))
+            await asyncio.sleep(choose.uniform(SHORTEST, longest))
             await asyncio.to_thread(person.daemon.kill)
             await asyncio.to_thread(person.daemon.start)
         worker.cancel()
@@ -91,7 +106,7 @@ async def test_no_call_runs_twice_whenever_the_hub_is_killed(
         assert worker.cancelled()
         states: dict[str, int] = {}
         for stream, file in chats.files.items():
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(person.patience):
                 end = await ended(person, chats, stream)
             check_dense(end)
             states[end["status"]] = states.get(end["status"], 0) + 1
@@ -105,6 +120,7 @@ async def test_no_call_runs_twice_whenever_the_hub_is_killed(
                 assert len(events_in(end, "tool_result")) == 1, end
             if answers != [True]:
                 assert runs == 0, end
+        log.info("%s: %d kills, at most %.1f s apart: %s", engine, KILLS, longest, states)
         assert states.get("complete"), seed
         assert (await person.one("loopback.pending"))["approvals"] == []
         check_database(person)
