@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from hubd.plugins.arbor.plugin import Arbor
@@ -85,7 +86,7 @@ class Chat:
     async def push_one_by_one(self, count: int) -> None:
         for _ in range(count):
             output = text()
-            await self._db.transaction(lambda tx, output=output: self.push(tx, output))
+            await self._db.transaction(partial(self.push, output=output))
 
 
 def sources() -> dict[str, SearchSource]:
@@ -142,9 +143,9 @@ async def latencies(db: Database, search: Search) -> None:
     print("\nfirst hit, median of 5  (LIKE: SQLite over all texts)")
     like = "SELECT key FROM claudecode_blobs WHERE data LIKE ? ORDER BY key DESC LIMIT 1"
     for name, query in QUERIES.items():
-        own = await _median(lambda query=query: search.query(terms_of(query), Filters(), 1))
+        own = await _median(partial(search.query, terms_of(query), Filters(), 1))
         word = terms_of(query)[0]
-        scan = await _median(lambda word=word: db.fetch_all(like, f"%{word}%"), runs=1)
+        scan = await _median(partial(db.fetch_all, like, f"%{word}%"), runs=1)
         print(f"  {name:<22} {1000 * own:>8.1f} ms   LIKE {1000 * scan:>8.1f} ms")
 
 
