@@ -51,7 +51,8 @@ def test_a_snippet_shows_the_term_and_its_place(term: str, before: str, after: s
     assert len(part.text) <= SNIPPET_CHARACTERS + 2 * len(CUT)
     assert part.text.strip(CUT) in text
     if len(terms[0]) < SNIPPET_CHARACTERS // 2:
-        assert terms[0] in [fold(part.text[start:end]) for start, end in part.matches]
+        # Places that touch each other are one.
+        assert any(terms[0] in fold(part.text[start:end]) for start, end in part.matches)
 
 
 def test_times_are_seconds_dates_or_ages(monkeypatch: pytest.MonkeyPatch) -> None:
