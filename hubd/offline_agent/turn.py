@@ -59,10 +59,12 @@ class Turn:
             self._session.append(prompt)
             if self._options.replay_user_messages:
                 self._replay(prompt)
-        plan = read_plan("\n".join(_text_of(prompt) for prompt in prompts))
+        plan = read_plan("\n".join(_texts_of(prompt)[-1] for prompt in prompts))
         steps = list(plan.steps)
-        if plan.plain or not steps:
-            steps.insert(0, Step("say", self._introduction(plan.plain, history)))
+        notes = [text for each in prompts for text in _texts_of(each)[:-1] if _is_note(text)]
+        plain = "\n".join((*notes, plan.plain)).strip()
+        if plain or not steps:
+            steps.insert(0, Step("say", self._introduction(plain, history)))
         return self._complete(steps, index)
 
     def carry_out(self, deferred: Deferred) -> bool:
@@ -244,13 +246,18 @@ def _count_deltas(steps: list[Step]) -> int:
     return max(1, repeats + sum(len(list(pieces(text))) for text in texts))
 
 
-def _text_of(prompt: Line) -> str:
-    """Return the prompt of a message: its last text. Others are context, such as a file."""
+def _texts_of(prompt: Line) -> list[str]:
+    """Return the texts of a message. The last is the prompt; others are context, such as a file."""
     content = prompt["message"]["content"]
     if isinstance(content, str):
-        return content
+        return [content]
     texts = [str(block.get("text", "")) for block in content if block.get("type") == "text"]
-    return texts[-1] if texts else ""
+    return texts or [""]
+
+
+def _is_note(text: str) -> bool:
+    """Return whether a text is the hub's, about a call whose end the agent does not know."""
+    return text.startswith("Your tool call ")
 
 
 def _report(tool: str, is_error: bool, text: str) -> str:

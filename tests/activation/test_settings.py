@@ -161,7 +161,7 @@ def test_every_built_in_plugin_that_reads_settings_declares_them() -> None:
         for target in BUILT_IN
         if type(Source(target, "a test").load()).settings_model is not None
     }
-    assert declared == {"Arbor", "Bash", "Cone", "ClaudeCode", "Loopback"}
+    assert declared == {"Arbor", "Bash", "ClaudeCode", "Cone", "File", "Loopback", "Web"}
 
 
 def test_a_plugin_reads_the_section_of_its_own_path(tmp_path: Path) -> None:

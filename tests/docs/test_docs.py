@@ -56,6 +56,7 @@ def test_each_command_of_a_page_prints_what_the_page_shows(page: str, tmp_path: 
         HUBD_HOME=str(tmp_path / "hub"),
         HUBD_PORT="0",
         HUBD_MCP_PORT="0",
+        PAGER="cat",
         PATH=f"{programs}{os.pathsep}{os.environ['PATH']}",
     )
     examples = examples_of(ROOT / page)

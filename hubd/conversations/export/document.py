@@ -12,7 +12,6 @@ from hubd.activation import Host
 from hubd.conversations.export import markdown
 from hubd.conversations.export.conversation import Conversation, without_secrets, written
 from hubd.conversations.export.entries import Entry, Types, entries, path_steps
-from hubd.conversations.export.html.page import page
 from hubd.conversations.export.secrets import redact, redact_json
 from hubd.storage.database import Database
 
@@ -47,6 +46,9 @@ async def export(
     if options.get("format") == "jsonl":
         pieces = _json_lines(conversation, redacted)
     elif options.get("format") == "html":
+        # Imported here, because the start of the hub would wait for the parser of Markdown.
+        from hubd.conversations.export.html.page import page
+
         pieces = page(db, host, conversation, redacted=redacted)
     else:
         pieces = _markdown(db, host, conversation, redacted)

@@ -154,7 +154,7 @@ async def test_a_handle_that_no_plugin_owns_is_stored_with_guidance(hub: Hub) ->
         guidance = [item for item in items if item["type"] == "guidance"]
         assert [item["error_type"] for item in guidance] == ([code] if code else [])
         if code == "activation_not_found":
-            assert "Plugins with handles: echo, " in guidance[0]["suggestion"]
+            assert "Plugins with handles: arbor, echo, " in guidance[0]["suggestion"]
 
 
 # One line a node

@@ -61,6 +61,8 @@ async def test_processes_that_multiply_end(bash: InProcessHub) -> None:
 
 async def test_no_files_are_left_open(bash: InProcessHub) -> None:
     await run(bash, "true")
+    # The search index opens its files in the background.
+    assert [event async for event in bash.call("plexus.search", query="true")]
     files = Path("/proc/self/fd")
     before = len(list(files.iterdir()))
     for _ in range(3):

@@ -145,7 +145,6 @@ def make_older(database: Path, version: int) -> None:
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute("DROP TABLE claudecode_usage")
         connection.execute("ALTER TABLE claudecode_turns DROP COLUMN num_turns")
-        connection.execute("ALTER TABLE claudecode_blobs DROP COLUMN session_id")
         for table in later[: {1: 3, 2: 2}.get(version, 0)]:
             connection.execute(f"DROP TABLE {table}")
         for column in ("turns", "cost_usd", *(["parent"] if version < 3 else [])):

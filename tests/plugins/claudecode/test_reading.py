@@ -18,6 +18,7 @@ from hubd.plugins.claudecode.plugin import ClaudeCode
 from hubd.plugins.claudecode.record import consumer_locks
 from hubd.storage import ids
 from hubd.storage.blobs.rows import RELEASED
+from hubd.storage.database import COMMITTED
 from hubd.storage.streams import streams
 from tests.fakes.agent_process import agent_environment
 from tests.plugins.claudecode.scripted_chat import (
@@ -528,7 +529,7 @@ async def test_a_cancelled_long_poll_does_not_move_its_consumer(
     task.cancel()
     await asyncio.wait([task])
     # Only the watcher of parked chats and the cleanup of stored contents wait.
-    assert set(chat.plugin.db.waiters._events) == {approvals.ALL, RELEASED}
+    assert set(chat.plugin.db.waiters._events) == {approvals.ALL, COMMITTED, RELEASED}
     await chat.push(10)
     assert seqs(await poll(hub, consumer="c")) == [10]
 

@@ -310,7 +310,7 @@ def test_lists_are_tables_at_a_terminal_and_complete_in_a_pipe(home: Path, tmp_p
         status, text = at_terminal(*words, "--session-id", chat.name, home=home, columns=120)
         header, row, *others = without_own_sequences(text).splitlines()
         assert (status, others) == (0, [])
-        assert header.split()[0] == "id"
+        assert header.split()[0] == "ID"
         assert row.split()[0] == approval["id"][:8]
         assert {"touch", "Bash", chat.name} < set(row.split())
     shown = synapse(
