@@ -104,7 +104,9 @@ def _filled(template: str, row: dict[str, Any]) -> Cell:
 def declared_columns(rows: list[dict[str, Cell]]) -> list[Column]:
     """Return the columns of rows with declared columns, without those that have no value."""
     titles = dict.fromkeys(title for row in rows for title in row)
-    columns = [Column(title, [row.get(title, Cell("")) for row in rows]) for title in titles]
+    columns = [
+        Column(title.upper(), [row.get(title, Cell("")) for row in rows]) for title in titles
+    ]
     return [column for column in columns if any(cell.text for cell in column.cells)]
 
 
@@ -122,7 +124,7 @@ def field_columns(rows: list[dict[str, Any]], values: Values, *, ordered: bool) 
         # A field without any value says nothing.
         used = [name for name in names if any(row.get(name) not in (None, "") for row in rows)]
         names = sorted(used or names, key=_Importance(rows, used or names))
-    titles = names if ordered else _headings(names)
+    titles = names if ordered else [title.upper() for title in _headings(names)]
     return [
         Column(one_line(title), values.cells(name, [row.get(name) for row in rows]))
         for name, title in zip(names, titles, strict=True)

@@ -239,13 +239,22 @@ class Rows(Human):
                 self.show(Text(clean(name), style="bold"))
             if declared.get(name):
                 self._show_table(declared_columns(declared[name]))
-            elif len(rows) == 1 and not self._are_picked:
+            elif len(rows) == 1 and self._are_picked:
+                self._show_picked(rows[0])
+            elif len(rows) == 1:
                 self.show_fields(rows[0])
             elif rows:
                 columns = field_columns(rows, self.values, ordered=self._are_picked)
                 self._show_table(columns)
             else:
                 self.show(Text("none", style="dim"))
+
+    def _show_picked(self, row: dict[str, Any]) -> None:
+        """Show the only row of `--fields`: a line for each field, in the order of the option."""
+        width = max(map(len, row), default=0)
+        for name, value in row.items():
+            start = f"{clean(name):<{width}}  "
+            self.show(Text.assemble((start, "bold"), self.values.cell(name, value).text))
 
     def _show_table(self, columns: list[Column]) -> None:
         self.show_lines(table(columns, self.console.width))

@@ -44,8 +44,8 @@ class Collected:
 
 
 def may_page() -> bool:
-    """Return whether stdout is a terminal that a pager can use."""
-    return sys.stdout.isatty() and not is_plain_terminal()
+    """Return whether a pager can use the terminal: it writes to stdout, and a person types."""
+    return sys.stdout.isatty() and sys.stdin.isatty() and not is_plain_terminal()
 
 
 def is_plain_terminal() -> bool:

@@ -52,10 +52,10 @@ def table(columns: list[Column], width: int, indent: str = "") -> Iterator[Text]
                 parts.append(GAP if sides[number] else space + GAP)
         return Text.assemble(*parts, no_wrap=True, overflow="crop")
 
-    yield line([Cell(column.heading.upper(), "bold") for column in drawn])
+    yield line([Cell(column.heading, "bold") for column in drawn])
     for cells in zip(*(column.cells for column in drawn), strict=True):
         yield line(list(cells))
-    hidden = [column.heading for column in columns[len(widths) :]]
+    hidden = [column.heading.lower() for column in columns[len(widths) :]]
     if hidden:
         more = "1 more column" if len(hidden) == 1 else f"{len(hidden)} more columns"
         yield Text(f"{indent}… {more}: {', '.join(hidden)} (--fields, -o json)", style="dim")

@@ -26,7 +26,8 @@ def texts(rows: list[dict[str, Cell]] | None) -> list[dict[str, str]]:
 
 def headings(rows: list[dict[str, Any]]) -> list[str]:
     """Return the headings of rows without declared columns."""
-    return [column.heading for column in field_columns(rows, Values(), ordered=False)]
+    columns_of_rows = field_columns(rows, Values(), ordered=False)
+    return [column.heading.lower() for column in columns_of_rows]
 
 
 def test_rows_have_the_declared_columns_in_order() -> None:
@@ -51,7 +52,7 @@ def test_other_events_have_no_columns() -> None:
 
 def test_a_column_without_values_is_left_out() -> None:
     rows = [{"a": Cell("1"), "b": Cell("")}, {"a": Cell(""), "b": Cell("")}]
-    assert [column.heading for column in declared_columns(rows)] == ["a"]
+    assert [column.heading for column in declared_columns(rows)] == ["A"]
 
 
 def test_names_states_and_texts_come_before_times_objects_and_ids() -> None:

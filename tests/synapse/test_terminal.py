@@ -76,13 +76,13 @@ def test_one_event_is_a_heading_and_its_fields_below_each_other(home: Path) -> N
         (("mustache", "render", "--template", "end\n", "--raw"), ["end"]),
         (("cli", "words", "--raw"), ["plain words"]),
         (("cli", "words", "-j"), ['{"type":"note","text":"plain words"}']),
-        (("cli", "rows", "--fields", "name", "--count", "1"), ["NAME", "name-0"]),
+        (("cli", "rows", "--fields", "name", "--count", "1"), ["name  name-0"]),
         (
             ("cli", "pages", "--fields", "size,name", "--count", "2"),
-            ["SIZE  NAME", "   0  name-0", "   1  name-1"],
+            ["size  name", "   0  name-0", "   1  name-1"],
         ),
         (("cli", "pages", "--fields", "name", "--count", "0"), ["none"]),
-        (("cli", "pages", "--fields", "type"), ["TYPE", "page"]),
+        (("cli", "pages", "--fields", "type"), ["type  page"]),
     ],
 )
 def test_the_hint_of_the_method_decides_the_view(
