@@ -290,7 +290,7 @@ def test_a_handle_can_be_given_as_an_object(home: Path) -> None:
 def test_a_table_can_be_asked_for_in_a_pipe(home: Path) -> None:
     result = synapse("solar", "observe", "-o", "table", "--fields", "name,moons", home=home)
     header, mercury, *_ = result.stdout.splitlines()
-    assert header.split() == ["NAME", "MOONS"]
+    assert header.split() == ["name", "moons"]
     assert mercury.split() == ["Mercury"]
     assert "\x1b" not in result.stdout
 

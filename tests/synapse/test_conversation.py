@@ -91,7 +91,7 @@ def test_commands_call_methods_and_set_parameters(home: Path) -> None:
         terminal.until("✓")
         terminal.until("trunk ❯ ")
         terminal.type("/tree\n")
-        terminal.until("assistant: Root.")
+        terminal.until("← trunk")
         terminal.until("trunk ❯ ")
         terminal.type("/fork\n")
         terminal.until("new-name: ")

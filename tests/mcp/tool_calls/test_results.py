@@ -178,6 +178,9 @@ SCRIPT: list[tuple[str, Known]] = [
     ("cone.create", {"name": "c", "system_prompt": "Be brief."}),
     ("cone.chat", {"identifier": "c", "prompt": "Hello"}),
     ("cone.fork", {"identifier": "c", "new_name": "d"}),
+    ("bash.execute", {"command": "echo hi"}),
+    ("file.snapshot", {"path": __file__}),
+    ("file.restore", {"snapshot_id": "$snapshot_id", "to": "$to"}),
     ("mustache.register_template", {"name": "s", "template": "Hello {{#who}}{{.}}{{/who}}"}),
     ("plexus.call", {"method": "echo.once", "params": {"message": "hi"}}),
 ]
@@ -186,6 +189,8 @@ ENDING: list[tuple[str, Known]] = [
     ("claudecode.consumers_delete", {"name": "t", "consumer": "c"}),
     ("claudecode.delete", {"name": "u"}),
     ("cone.delete", {"identifier": "d"}),
+    ("bash.delete", {"execution_id": "$execution_id"}),
+    ("file.delete", {"snapshot_id": "$snapshot_id"}),
     ("mustache.delete_template", {"name": "s"}),
     ("arbor.tree_release", {"tree_id": "$tree_id", "owner_id": "somebody"}),
     ("arbor.node_delete", {"tree_id": "$tree_id", "node_id": "$node_id"}),
@@ -211,8 +216,8 @@ LEFT_OUT = {
     "loopback.watch",
 }
 PLUGINS = {
-    "arbor", "claudecode", "cone", "echo", "file", "health", "loopback", "mustache", "plexus",
-    "solar",
+    "arbor", "bash", "claudecode", "cone", "echo", "file", "health", "loopback", "mustache",
+    "plexus", "solar",
 }  # fmt: skip
 
 
@@ -258,16 +263,23 @@ class Visitor:
 
 
 @pytest.mark.parametrize("era", few(ERAS[::-1], 1))
-async def test_every_result_fits_the_output_schema_of_its_tool(daemon: Daemon, era: Era) -> None:
+async def test_every_result_fits_the_output_schema_of_its_tool(
+    daemon: Daemon, era: Era, tmp_path: Path
+) -> None:
     async with connected(daemon, "http", era) as client:
         visitor = Visitor(client, (await client.list_tools()).tools)
         known = visitor.known
         [echoed] = await visitor.call("echo.once", {"message": "hi"})
         known["handle"] = echoed["handle"]
+        known["to"] = str(tmp_path / "restored")
         for name, arguments in SCRIPT:
             events = await visitor.call(name, arguments)
             if name == "arbor.tree_create":
                 known["tree_id"] = events[0]["tree_id"]
+            elif name == "bash.execute":
+                known["execution_id"] = events[-1]["handle"].split(":")[3]
+            elif name == "file.snapshot":
+                known["snapshot_id"] = known["from"] = events[0]["snapshot_id"]
             elif name == "arbor.node_create_text":
                 known["node_id"] = known["start"] = known["end"] = known["other"] = events[0][
                     "node_id"
