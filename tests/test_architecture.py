@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,10 +54,13 @@ MAY_IMPORT = {
 }
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
+    trees = []
     for path in sorted([*(ROOT / "hubd").rglob("*.py"), *(ROOT / "synapse").rglob("*.py")]):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        yield name, ast.parse(path.read_text())
+        trees.append((name, ast.parse(path.read_text())))
+    return trees
 
 
 def layer_of(module: str) -> str | None:

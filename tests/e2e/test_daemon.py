@@ -143,7 +143,7 @@ def test_of_several_starts_at_once_one_wins_and_all_succeed(run: Run, home: Path
     assert daemons(home) == set()
 
 
-@pytest.mark.parametrize("home_given", ["by option", "by variable"])
+@pytest.mark.parametrize("home_given", few(["by option", "by variable"], 1))
 def test_a_restart_keeps_the_options_it_was_started_with(
     run: Run, home: Path, home_given: str
 ) -> None:

@@ -129,6 +129,7 @@ def test_the_plugin_follows_its_files(project: Path) -> None:
     assert not home.exists()
 
 
+@pytest.mark.soak
 def test_a_plugin_that_is_broken_at_first_is_loaded_after_its_correction(
     project: Path, home: Path
 ) -> None:

@@ -226,6 +226,8 @@ def test_at_the_limit_of_open_files_the_log_gets_one_line_and_later_clients_are_
 ) -> None:
     with Daemon(home) as daemon:
         pid = daemon.record["pid"]
+        # The search index opens its files in the background.
+        events_of(home, "plexus.search", query="ping")
         in_use = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 -- only their number
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (in_use + 5, 4096))
         clients = []

@@ -632,7 +632,9 @@ def test_jq_reads_the_events(home: Path) -> None:
 
 def cache_files(home: Path) -> list[str]:
     directory = Path(Paths(str(home)).cache)
-    return sorted(path.name for path in directory.iterdir()) if directory.exists() else []
+    # Conversations have their histories in a directory of it.
+    files = [path for path in directory.iterdir() if path.is_file()] if directory.exists() else []
+    return sorted(path.name for path in files)
 
 
 def test_without_a_daemon_the_first_call_starts_one_and_fills_the_cache(tmp_path: Path) -> None:

@@ -29,7 +29,16 @@ from tests.mcp.bridge_support import (
 )
 from tests.mcp.notified_clients import until
 from tests.mcp.support import serving
-from tests.support import HUBD, PATIENCE_SECONDS, Daemon, McpDaemon, environment, events_of, hubd
+from tests.support import (
+    HUBD,
+    PATIENCE_SECONDS,
+    Daemon,
+    McpDaemon,
+    environment,
+    events_of,
+    few,
+    hubd,
+)
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -69,7 +78,7 @@ def piped(
 # Starting and ending.
 
 
-@pytest.mark.parametrize("spelling", ["mcp", "--stdio"])
+@pytest.mark.parametrize("spelling", few(["mcp", "--stdio"], 1))
 def test_piped_requests_are_answered_by_a_daemon_that_is_started_for_them(
     new_home: Path, spelling: str
 ) -> None:
