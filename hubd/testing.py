@@ -34,8 +34,8 @@ from hubd.plexus.discovery import Source
 from hubd.plexus.dispatch import Call
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub
-from hubd.plexus.json_values import to_json_values
 from hubd.plexus.lifecycle import plugins
+from hubd.plexus.params.json_values import to_json_values
 from hubd.plexus.root import build_hub
 from hubd.storage.database import Database
 from hubd.wire.caller import PERSON, Actor

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import BaseModel
 
 from hubd.activation.api_version import check_api_version
-from hubd.activation.class_checks import (
+from hubd.activation.declaration.class_checks import (
     check_arguments,
     check_lifespan,
     check_migrations,

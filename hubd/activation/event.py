@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from hubd.activation.class_checks import check_arguments, name_of
+from hubd.activation.declaration.class_checks import check_arguments, name_of
 from hubd.activation.handle import check_kind
 from hubd.wire.summary import SUMMARY_KEYWORD, field_names
 from hubd.wire.text import did_you_mean

@@ -31,7 +31,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, to_jsonable_python
 
-from hubd.activation.class_checks import check_arguments, name_of
+from hubd.activation.declaration.class_checks import check_arguments, name_of
 from hubd.activation.templates import check_templates
 from hubd.errors import HandleInvalid, VersionUnsupported
 from hubd.wire import handle as grammar

@@ -20,12 +20,12 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from hubd.activation.class_checks import check_arguments, name_of
+from hubd.activation.declaration.class_checks import check_arguments, name_of
+from hubd.activation.declaration.json_schema import events_schema, json_schema
+from hubd.activation.declaration.signature import failing_fast, read_signature
 from hubd.activation.handle import Handle, handle_types
 from hubd.activation.hints import McpHints, Rendering, check_choice, check_hints
-from hubd.activation.json_schema import events_schema, json_schema
 from hubd.activation.schema_cache import SCHEMA_CACHE
-from hubd.activation.signature import failing_fast, read_signature
 from hubd.wire.schema import InteractiveHint, JsonSchema
 
 # A method yields its events, or returns its only event.

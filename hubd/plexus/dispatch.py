@@ -31,9 +31,9 @@ from hubd.errors import (
 from hubd.plexus.encode import encode
 from hubd.plexus.grants import may_use, refusal, visible_hash, visible_methods
 from hubd.plexus.hub import Hub, Node
-from hubd.plexus.large import collection_paused, pause
 from hubd.plexus.namespace import UNIVERSAL_METHODS, Namespace, find_method
-from hubd.plexus.validate import validate
+from hubd.plexus.params.large import collection_paused, pause
+from hubd.plexus.params.validate import validate
 from hubd.wire.caller import Client, Context
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Stamp
 from hubd.wire.text import did_you_mean, shorten, suggestion

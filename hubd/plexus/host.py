@@ -29,8 +29,8 @@ from hubd.activation.templates import Style, TemplateSource
 from hubd.errors import Cancelled, ExecutionError, HubError, Internal, Timeout
 from hubd.plexus.dispatch import Call, current_call
 from hubd.plexus.hub import Hub
-from hubd.plexus.json_values import to_json_values
 from hubd.plexus.nested_call import NO_CALLER, NestedCaller
+from hubd.plexus.params.json_values import to_json_values
 from hubd.plexus.questions import Questions
 from hubd.plexus.resolve import resolve, resolve_each
 from hubd.plexus.templates import by_style

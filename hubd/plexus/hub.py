@@ -10,7 +10,12 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from hubd.activation.base import Activation
-from hubd.activation.class_checks import check_migrations, check_namespace, check_version, name_of
+from hubd.activation.declaration.class_checks import (
+    check_migrations,
+    check_namespace,
+    check_version,
+    name_of,
+)
 from hubd.activation.host import Host
 from hubd.activation.templates import TemplateSource
 from hubd.errors import ActivationNotFound, Conflict, InvalidParams, VersionUnsupported

@@ -10,7 +10,7 @@ from typing import Final
 
 from hubd.activation import Finding
 from hubd.activation.base import Activation
-from hubd.activation.class_checks import name_of
+from hubd.activation.declaration.class_checks import name_of
 from hubd.errors import HubError, NotFound, reason_of
 from hubd.plexus.discovery import Source
 from hubd.plexus.host import PlexusHost

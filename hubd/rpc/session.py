@@ -5,7 +5,7 @@ It counts subscriptions and has no sockets or tasks, so both transports and the 
 
 from typing import Any, Final, NamedTuple
 
-from hubd.plexus.large import parse
+from hubd.plexus.params.large import parse
 from hubd.wire import jsonrpc
 from hubd.wire.jsonrpc import INVALID_PARAMS, PARSE_ERROR, Malformed, Request, TooLarge
 from hubd.wire.limits import LARGE_BYTES

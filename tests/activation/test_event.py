@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError, create_model
 
 from hubd.activation import Encoded, Event
-from hubd.activation.json_schema import events_schema, json_schema
+from hubd.activation.declaration.json_schema import events_schema, json_schema
 from hubd.wire.summary import event_line
 
 

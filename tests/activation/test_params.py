@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from hubd.activation.json_schema import json_schema
+from hubd.activation.declaration.json_schema import json_schema
 from hubd.activation.params import NAME_PATTERN, Name
 
 NAMES: TypeAdapter[str] = TypeAdapter(Name)

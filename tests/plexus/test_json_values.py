@@ -25,9 +25,9 @@ from typing_extensions import TypedDict
 
 from hubd.activation import AnyHandle
 from hubd.errors import InvalidParams
-from hubd.plexus import json_values
 from hubd.plexus.discovery import sources
-from hubd.plexus.json_values import params_validator, to_json_values
+from hubd.plexus.params import json_values
+from hubd.plexus.params.json_values import params_validator, to_json_values
 from tests.support import examples
 
 

@@ -11,7 +11,7 @@ from hubd.activation.method import Method
 from hubd.errors import HubError
 from hubd.plexus.discovery import BUILT_IN, Source
 from hubd.plexus.namespace import UNIVERSAL_METHODS
-from hubd.plexus.validate import validate
+from hubd.plexus.params.validate import validate
 from tests.support import examples
 
 UUID_TEXT = "550e8400-e29b-41d4-a716-446655440000"

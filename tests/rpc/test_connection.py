@@ -11,8 +11,8 @@ import pytest
 from pydantic_core import from_json
 
 from hubd.activation import Activation, Event, Unavailable, method
-from hubd.plexus import json_values, large
 from hubd.plexus.hub import Hub
+from hubd.plexus.params import json_values, large
 from hubd.plexus.questions import Questions
 from hubd.plugins.echo import EchoPlugin
 from hubd.rpc import calls as running

@@ -19,7 +19,7 @@ from hubd.mcp.access import ACCESS, Access, check_profile, read_profile
 from hubd.mcp.on_demand import LazyMcp
 from hubd.mcp.transports.delivery import CONNECTION, Delivery, Flushable, HttpPeer
 from hubd.plexus.actors import process_id
-from hubd.plexus.large import parse, pause
+from hubd.plexus.params.large import parse, pause
 from hubd.rpc.gate import Gate, Refusal
 from hubd.wire import jsonrpc
 from hubd.wire.caller import Actor, Client, Context

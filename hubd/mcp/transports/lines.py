@@ -26,7 +26,7 @@ from mcp_types import (
 
 from hubd.mcp.access import Access, Activity
 from hubd.mcp.transports.delivery import Delivery
-from hubd.plexus.large import collection_paused
+from hubd.plexus.params.large import collection_paused
 from hubd.wire.jsonrpc import Incomplete, TooLarge
 from hubd.wire.limits import LARGE_BYTES, MCP_COUNTS, excess
 from hubd.wire.mcp_bridge import END

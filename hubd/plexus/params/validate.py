@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from hubd.activation.method import Method
 from hubd.errors import HandleInvalid, HubError, InvalidParams, VersionUnsupported, by_code
-from hubd.plexus import invalid_params
-from hubd.plexus.json_values import params_validator
+from hubd.plexus.params import invalid_params
+from hubd.plexus.params.json_values import params_validator
 from hubd.wire.text import did_you_mean
 
 # Params with more problems are refused without details.

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
-from hubd.activation.docstring import split_docstring
+from hubd.activation.declaration.docstring import split_docstring
+from hubd.activation.declaration.parameter_group import check_distinct, read_group
 from hubd.activation.event import Encoded, Event
-from hubd.activation.parameter_group import check_distinct, read_group
 
 
 @dataclass(frozen=True)

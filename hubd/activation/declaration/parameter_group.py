@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from hubd.activation.docstring import split_docstring
+from hubd.activation.declaration.docstring import split_docstring
 
 # The fields of each group without mistakes: several methods use the same group.
 _FIELDS: WeakKeyDictionary[type, dict[str, tuple[Any, FieldInfo]]] = WeakKeyDictionary()

@@ -1,0 +1,1 @@
+"""How the hub reads a plugin's classes: signatures, docstrings, groups of parameters."""
