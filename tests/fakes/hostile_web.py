@@ -11,6 +11,8 @@ import httpcore2
 
 # The body that a small input expands to; far over the limits of the tests.
 BOMB_BYTES = 16 * 1024 * 1024
+# Seconds between two bytes of a page that drips.
+DRIP_SECONDS = 0.02
 
 
 def response(
@@ -81,6 +83,12 @@ class HostileWeb:
                 while True:
                     writer.write(self._endless[path]())
                     await writer.drain()
+            if path == "/drip":
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+                while True:
+                    writer.write(b"x")
+                    await writer.drain()
+                    await asyncio.sleep(DRIP_SECONDS)
             if path == "/silent":
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly a little")
                 await reader.read()  # until the client leaves

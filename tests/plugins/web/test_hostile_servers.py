@@ -33,7 +33,7 @@ async def test_a_body_of_exactly_max_bytes_is_not_cut(h: InProcessHub, server: H
     assert (fetched["size"], fetched["truncated"]) == (1000, False)
 
 
-@pytest.mark.parametrize("path", ["/silent", "/informational"])
+@pytest.mark.parametrize("path", ["/drip", "/silent", "/informational"])
 async def test_a_page_that_is_not_complete_in_time_is_a_timeout(
     h: InProcessHub, server: HostileWeb, path: str
 ) -> None:
