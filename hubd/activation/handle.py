@@ -41,20 +41,19 @@ from hubd.wire.schema import HANDLE_FORMAT, MetaField
 if TYPE_CHECKING:
     from hubd.mustache.template import Template
 
-KINDS: Final = frozenset(
-    (
-        "message",
-        "output",
-        "document",
-        "binary",
-        "event",
-        "block",
-        "turn",
-        "session",
-        "approval",
-        "unknown",
-    )
-)
+Kind = Literal[
+    "message",
+    "output",
+    "document",
+    "binary",
+    "event",
+    "block",
+    "turn",
+    "session",
+    "approval",
+    "unknown",
+]
+KINDS: Final = frozenset(get_args(Kind))
 
 # The JSON Schema of every handle.
 HANDLE_SCHEMA: Final[dict[str, Any]] = {"type": "string", "format": HANDLE_FORMAT}

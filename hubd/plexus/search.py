@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import AsyncIterator
-from typing import Annotated, Final, Literal, NotRequired, TypedDict, Unpack
+from typing import Annotated, Final, NotRequired, TypedDict, Unpack
 
 from pydantic import ConfigDict, Field
 
 from hubd.activation import Activation, Event, InvalidParams, Unavailable, columns, method
-from hubd.activation.handle import AnyHandle
+from hubd.activation.handle import AnyHandle, Kind
 from hubd.plexus.dispatch import current_call
 from hubd.plexus.grants import may_see, visible_methods
 from hubd.plexus.hub import Hub, Node
@@ -26,18 +26,6 @@ MAX_FILTER: Final = 200
 Name = Annotated[str, Field(min_length=1, max_length=MAX_FILTER)]
 Time = Annotated[str, Field(min_length=1, max_length=40, examples=["2d"])] | int
 Limit = Annotated[int, Field(ge=1, le=1000)]
-Kind = Literal[
-    "message",
-    "output",
-    "document",
-    "binary",
-    "event",
-    "block",
-    "turn",
-    "session",
-    "approval",
-    "unknown",
-]
 
 
 class Hit(Event, summary="{snippet}"):

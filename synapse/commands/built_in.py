@@ -112,7 +112,7 @@ def alias(
 ) -> int:
     """Store a command under a name, or list the aliases.
 
-    Example: synapse self alias fix claudecode chat --name fix
+    Example: synapse self alias NAME NAMESPACE METHOD --param VALUE
     """
     from synapse import preferences
     from synapse.commands.preferences import remove_alias, set_alias
@@ -147,7 +147,7 @@ def use(
 ) -> int:
     """Set default parameters of a namespace for a directory and those below it, or list them.
 
-    Example: synapse self use claudecode --name fix
+    Example: synapse self use NAMESPACE --param VALUE
     """
     from synapse import preferences
     from synapse.commands.preferences import clear_defaults, set_defaults

@@ -103,7 +103,6 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     "streams.consumers.delete": lambda tx, w: consumers.delete(tx, w.running.key, "reader"),
     "streams.streams.remove_events": lambda tx, w: streams.remove_events(tx, w.ended.key),
     "blobs.rows.refer": lambda tx, _: list(map(partial(blobs.refer, tx), (SMALL, LARGE))),
-    "blobs.rows.refer_again": lambda tx, _: blobs.refer_again(tx, LARGE.digest),
     "blobs.rows.release": lambda tx, _: list(
         map(partial(blobs.release, tx), (SMALL.digest, LARGE.digest))
     ),

@@ -5,13 +5,12 @@ blocks and its tool results, are shown with the message. The messages of a turn 
 each is the step after the one before, although all are children of the turn.
 """
 
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from hubd.activation import Host, HubError, Resolved
-from hubd.conversations.context import ROLES, children
+from hubd.conversations.context import ROLES, children, is_attachment
 from hubd.storage.arbor import walk
 from hubd.storage.arbor.tree import Place
 from hubd.storage.arbor.walk import MAIN_ONLY, Node
@@ -80,14 +79,6 @@ class Types:
         """Return data in one line: by the template of its handle type, else its summary."""
         text = await self._text_of(answer)
         return shorten(" ".join(text.split()), SUMMARY_LENGTH)
-
-
-def is_attachment(node: Node) -> bool:
-    """Return whether a node only refers to its data: the nodes below it are not parts of it."""
-    if node.handle is None or node.metadata is None:
-        return False
-    metadata = json.loads(node.metadata)
-    return isinstance(metadata, dict) and metadata.get("attachment") is True
 
 
 async def path_steps(db: Database, types: Types, place: Place) -> AsyncIterator[list[Node]]:

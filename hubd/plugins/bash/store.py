@@ -2,12 +2,11 @@
 
 from typing import Any, Final, Literal, NamedTuple
 
-from hubd.activation import Ambiguous, NotFound
 from hubd.activation.pages import ROWS_PER_ITEM
-from hubd.storage import ids
 from hubd.storage.blobs import rows as blobs
 from hubd.storage.blobs.rows import Blob
 from hubd.storage.database import Database, Tx
+from hubd.storage.id_lookup import IdLookup
 
 Status = Literal["running", "complete", "timed_out", "cancelled", "failed", "interrupted"]
 
@@ -49,6 +48,7 @@ class Recorded(NamedTuple):
 
 _COLUMNS: Final = ", ".join(ExecutionRow._fields)
 _SELECT: Final = f"SELECT {_COLUMNS} FROM bash_executions"
+_IDS: Final = IdLookup(_SELECT, thing="execution", advice=LIST_HINT)
 # The rows of the search source.
 SEARCHED_EXECUTIONS: Final = (
     "SELECT key, id, command, status, exit_code, started_at, stdout, stderr FROM bash_executions"
@@ -142,20 +142,7 @@ async def look_up(db: Database, written: str) -> ExecutionRow:
     Raises:
         NotFound, Ambiguous: No execution matches, or several do.
     """
-    span = ids.span(written)
-    rows = (
-        []
-        if span is None
-        else await db.fetch_rows(f"{_SELECT} WHERE id BETWEEN ? AND ? LIMIT 2", *span)
-    )
-    if not rows:
-        raise NotFound(f"no execution '{written[:80]}'", suggestion=LIST_HINT)
-    if len(rows) > 1:
-        raise Ambiguous(
-            f"more than one execution has an id that starts with {written}",
-            available=[ids.text(row[1]) for row in rows],
-        )
-    return ExecutionRow(*rows[0])
+    return ExecutionRow(*await _IDS.look_up(db, written))
 
 
 async def page(db: Database, before: int) -> list[ExecutionRow]:

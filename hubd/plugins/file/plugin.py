@@ -145,13 +145,12 @@ class File(Activation, namespace="file", version="1.0.0"):
         second = await self._snapshot(other) if other else None
         if second is not None:
             sizes, same = (first.size, second.size), first.digest == second.digest
-            after = b"" if same else await self._comparable(second)
+            after = None if same else await self._comparable(second)
             label = _label(second)
         else:
             label = self._absolute(other) if other else first.path
-            after = await reading.read_small(label, self._max_bytes)
-            sizes = (first.size, len(after))
-            same = sizes[0] == sizes[1] and after == await self.db.blobs.read(first.digest)
+            now = await reading.examine(label, self._max_bytes, MAX_DIFF_BYTES)
+            sizes, same, after = (first.size, now.size), first.digest == now.digest, now.content
         event = events.Diff(
             identical=same,
             text=None,

@@ -7,6 +7,7 @@ import asyncio
 import errno
 import os
 import stat
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -34,6 +35,15 @@ class Copied(NamedTuple):
     modified_at: int
     # Whether the file changed while it was read.
     changed: bool
+
+
+class FileNow(NamedTuple):
+    """A file as it is now."""
+
+    size: int
+    digest: bytes
+    # None if it is too large to be compared by lines.
+    content: bytes | None
 
 
 def absolute(path: str, directory: str | None) -> str:
@@ -103,20 +113,28 @@ async def copy(file: BinaryIO, staging: Staging, max_bytes: int) -> Copied:
     )
 
 
-async def read_small(path: str, max_bytes: int) -> bytes:
-    """Return the content of a file.
+async def examine(path: str, max_bytes: int, keep: int) -> FileNow:
+    """Return the size and the digest of a file, and its content if that is small.
+
+    Args:
+        path: The file.
+        max_bytes: The largest size.
+        keep: The largest content to return.
 
     Raises:
         InvalidParams: It has more than `max_bytes`.
         HubError: As `open_regular`.
     """
-    content = b""
+    digest, content, size = sha256(), bytearray(), 0
     with await asyncio.to_thread(open_regular, path) as file:
         while chunk := await _read(file):
-            content += chunk
-            if len(content) > max_bytes:
+            size += len(chunk)
+            if size > max_bytes:
                 raise too_large(path, max_bytes)
-    return content
+            await asyncio.to_thread(digest.update, chunk)
+            if size <= keep:
+                content += chunk
+    return FileNow(size, digest.digest(), bytes(content) if size <= keep else None)
 
 
 def too_large(path: object, max_bytes: int) -> InvalidParams:

@@ -78,12 +78,6 @@ def release_tree(tx: "Tx", tree: int) -> None:
             release(tx, row["digest"])
 
 
-def refer_again(tx: "Tx", digest: bytes) -> bool:
-    """Add a reference to a content that is stored already; False if it is not."""
-    sql = "UPDATE hub_blobs SET refs = refs + 1 WHERE digest = ? AND refs > 0"
-    return tx.execute(sql, digest).rowcount == 1
-
-
 def release(tx: "Tx", digest: bytes) -> None:
     """Remove a reference, in the transaction that deletes the row with the digest.
 

@@ -20,6 +20,7 @@ from hubd.activation import (
     PermissionDenied,
 )
 from hubd.plugins.file import reading
+from hubd.plugins.file.comparing import MAX_DIFF_BYTES
 from hubd.plugins.file.pages import PAGE_BYTES
 from hubd.plugins.file.plugin import ATTEMPTS, MAX_RESOLVED_BYTES, File
 from hubd.plugins.file.text_check import TextCheck, mime_type
@@ -252,6 +253,18 @@ async def test_contents_that_are_not_text_are_compared_as_a_whole(
     file.write_bytes(b"\0two")
     event = await h.call_one("file.diff", **{"from": first["handle"]})
     assert (event["identical"], event["text"], event["sizes"]) == (False, None, [4, 4])
+
+
+async def test_a_large_file_is_compared_as_a_whole(h: InProcessHub, tmp_path: Path) -> None:
+    file = tmp_path / "long.txt"
+    file.write_bytes(b"x\n" * MAX_DIFF_BYTES)
+    first = await snapshot(h, file)
+    same = await h.call_one("file.diff", **{"from": first["handle"]})
+    assert (same["identical"], same["added"]) == (True, 0)
+    with file.open("ab") as appending:
+        appending.write(b"y")
+    other = await h.call_one("file.diff", **{"from": first["handle"]})
+    assert (other["identical"], other["text"], other["added"]) == (False, None, None)
 
 
 async def test_a_restored_file_has_the_content_and_the_mode(
