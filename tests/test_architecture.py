@@ -166,6 +166,17 @@ def loaded_by(code: str) -> set[str]:
                 "enum",
             },
         ),
+        (
+            # A call in a pipe.
+            "import synapse.main, synapse.fastpath",
+            {"__future__", "zlib", "_json", "synapse.params.convert", "synapse.preferences"},
+        ),
+        (
+            # Help in a pipe.
+            "import synapse.main, synapse.command, synapse.overview, synapse.help\n"
+            "import synapse.render.pager",
+            {"typing", "re", "json", "enum", "functools", "subprocess", "shutil", "textwrap"},
+        ),
         ("import hubd.daemon.run", {"websockets", "aiosqlite", "mcp", "typer", "rich"}),
         (
             "from hubd.plexus.discovery import BUILT_IN, Source\n"
