@@ -6,7 +6,6 @@ once, at import; a mistake is a TypeError that names the class, the method and t
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Annotated, Any, Final, TypeVar, overload
 
@@ -26,6 +25,7 @@ from hubd.activation.declaration.signature import failing_fast, read_signature
 from hubd.activation.handle import Handle, handle_types
 from hubd.activation.hints import McpHints, Rendering, check_choice, check_hints
 from hubd.activation.schema_cache import SCHEMA_CACHE
+from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.schema import InteractiveHint, JsonSchema
 
 # A method yields its events, or returns its only event.

@@ -11,10 +11,12 @@ import selectors
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from types import FrameType
 from typing import Any, Final
+
+from hubd.wire.lazy_dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ This module only routes. dispatch.py runs the calls.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 from uuid import UUID
 
@@ -25,6 +24,7 @@ from hubd.storage.database import Database
 from hubd.storage.search.service import Search
 from hubd.storage.search.source import SearchSource
 from hubd.wire.handle import WireHandle, plugin_id
+from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.paths import HUB_NAME
 from hubd.wire.schema import PluginSchema
 from hubd.wire.text import did_you_mean

@@ -3,9 +3,10 @@
 import hmac
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import parse_qs
+
+from hubd.wire.lazy_dataclass import dataclass
 
 # Any port is allowed, because a tunnel changes it. The name alone reveals DNS rebinding.
 _OURS: Final = re.compile(

@@ -7,12 +7,12 @@ are kept until the next write.
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from hubd.storage.database import Database
 from hubd.storage.streams import streams
 from hubd.storage.streams.streams import EventRow, StreamRow
+from hubd.wire.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

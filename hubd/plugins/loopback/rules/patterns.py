@@ -8,12 +8,12 @@ this text. A field with the name `command` is read as a shell command in every t
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
 from hubd.plugins.loopback.rules import globs, words
 from hubd.plugins.loopback.rules.words import InvalidPatternError
+from hubd.wire.lazy_dataclass import dataclass
 
 Kind = Literal["command", "path", "url"]
 

@@ -8,10 +8,10 @@ commands than those that the text shows.
 
 import re
 import shlex
-from dataclasses import dataclass
 from typing import Final
 
 from hubd.plugins.loopback.rules.programs import DIRECTORY_CHANGERS, base_name, indirection
+from hubd.wire.lazy_dataclass import dataclass
 
 # A longer command is not read, because reading it would delay other calls.
 MAX_COMMAND: Final = 64 * 1024

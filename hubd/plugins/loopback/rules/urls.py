@@ -1,10 +1,10 @@
 """Compare patterns with URLs part by part, so that a glob for a host can't match a path."""
 
 import re
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from hubd.plugins.loopback.rules import globs
+from hubd.wire.lazy_dataclass import dataclass
 
 _CLEAR = re.compile(r"[!-\[\]^_a-z|~]+")
 # Segments that a server or a client may resolve, and encoded separators.

@@ -7,13 +7,13 @@ subcommand; a final `**` matches any words.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
 from hubd.plugins.loopback.rules import globs
 from hubd.plugins.loopback.rules.programs import PLAIN_PROGRAMS, base_name
 from hubd.plugins.loopback.rules.shell import SimpleCommand
+from hubd.wire.lazy_dataclass import dataclass
 
 # The words before a subcommand that a deny rule looks at.
 _MAX_OPTIONS: Final = 100
