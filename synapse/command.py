@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -46,6 +47,8 @@ def run(argv: list[str]) -> int:
     if not sys.stdout.isatty() and isinstance(sys.stdout, io.TextIOWrapper):
         # Programs get UTF-8 in every locale.
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    # Imports and help create hardly any garbage. A call turns collection on again.
+    gc.disable()
     return _Command(argv).run()
 
 
@@ -120,6 +123,7 @@ class _Command:
 
             started = conversation_params(tokens, schema, invocation)
             if started is not None:
+                gc.enable()
                 return Conversation(self._hub, cache, invocation, schema, started).run()
         params = parse(
             tokens,
@@ -147,6 +151,7 @@ class _Command:
         from synapse.call.call import Retry, call
         from synapse.call.questions import confirm_destruction
 
+        gc.enable()
         confirm_destruction(invocation, schema, params, words)
 
         def draw(renderer: Renderer) -> int:
