@@ -49,7 +49,10 @@ def run(argv: list[str]) -> int:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     # Imports and help create hardly any garbage. A call turns collection on again.
     gc.disable()
-    return _Command(argv).run()
+    try:
+        return _Command(argv).run()
+    finally:
+        gc.enable()
 
 
 class _Command:

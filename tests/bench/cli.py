@@ -134,14 +134,14 @@ def main() -> None:
             if shutil.which("curl"):
                 address = facts["ws_url"].replace("ws:", "http:")
                 calls["curl to the same daemon"] = ["curl", "-s", address]
-            show("a call  (target: <= 2.2, aim 1.5)", medians(calls, env), "python -c pass")
+            show("a call  (target: <= 1.3)", medians(calls, env), "python -c pass")
             completing = {**env, "_SYNAPSE_COMPLETE": "bash"}
             completion = {
                 "python -c pass": [python, "-c", "pass"],
                 "completion of a method": [synapse, "echo", "on"],
             }
             measured = medians(completion, completing)
-            show("completion  (target: <= 2.2)", measured, "python -c pass")
+            show("completion  (target: <= 1.3)", measured, "python -c pass")
             views = {
                 "import rich.console, rich.table": [
                     python,

@@ -83,7 +83,7 @@ def main() -> None:
             memory.append(kib)
     base, took = statistics.median(idle), statistics.median(ready)
     print(f"python -c pass        {base * 1000:7.1f} ms")
-    print(f"daemon ready (unix)   {took * 1000:7.1f} ms   x{took / base:.1f}  (target: <= 25)")
+    print(f"daemon ready (unix)   {took * 1000:7.1f} ms   x{took / base:.1f}  (target: <= 20)")
     bare, used = bare_kib(), statistics.median(memory)
     print(f"bare process          {bare / 1024:7.1f} MiB")
     print(f"idle daemon           {used / 1024:7.1f} MiB  x{used / bare:.2f}  (target: <= 1.6)")
