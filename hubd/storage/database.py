@@ -8,7 +8,7 @@ import asyncio
 import marshal
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
@@ -231,10 +231,9 @@ class Database:
             return lost(self.path)
         return None
 
-    def _wake(self, topics: list[Hashable]) -> None:
+    def _wake(self, tx: Tx) -> None:
         """Wake the readers that wait for topics of a commit."""
-        for topic in dict.fromkeys(topics):
-            self.waiters.wake(topic)
+        self.waiters.commit(tx.topics, tx.news)
         self.waiters.wake(COMMITTED)
 
 

@@ -17,7 +17,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -52,13 +52,15 @@ _LAZY_RESULTS: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 class Tx:
     """A running transaction. Valid only inside the function that received it."""
 
-    __slots__ = ("messages", "raw", "topics")
+    __slots__ = ("messages", "news", "raw", "topics")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         # For storage modules that need the speed. They must not begin, commit or roll back.
         self.raw = connection
         # The topics to wake once the transaction is on disk.
         self.topics: list[Hashable] = []
+        # For a mention of a topic, the rows that were added to it. Listeners get them in memory.
+        self.news: list[tuple[Hashable, Sequence[Any]]] = []
         # Lines for the log, which are written at that moment too.
         self.messages: list[str] = []
 
@@ -86,7 +88,7 @@ class Writer:
         path: The database file, for error messages.
         is_lost: Returns the error if the file is not at its path any more; called after each
             commit, in any thread.
-        committed: Called in the event loop with the topics of each commit.
+        committed: Called in the event loop after each commit, for the topics and the news.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class Writer:
         connection: sqlite3.Connection,
         path: Path,
         is_lost: Callable[[], BaseException | None],
-        committed: Callable[[list[Hashable]], None],
+        committed: Callable[[Tx], None],
     ) -> None:
         self._connection = connection
         # One cursor for all control statements, because a new one for each would be slower.
@@ -277,7 +279,7 @@ class Writer:
                 job.future.set_exception(job.error)
             else:
                 job.future.set_result(job.result)
-        self._committed(batch.tx.topics)
+        self._committed(batch.tx)
         if self._waiting:
             self._schedule()
         elif self._drained is not None and not self._drained.done():
@@ -327,7 +329,7 @@ class _Batch:
             BaseException: SQLite's transaction can't begin, or a failure of the disk ended it.
         """
         tx = self.tx
-        topics, messages = len(tx.topics), len(tx.messages)
+        topics, news, messages = len(tx.topics), len(tx.news), len(tx.messages)
         # The first job needs no savepoint, because no other has changed anything yet.
         is_first = not self.is_open
         if is_first:
@@ -347,6 +349,7 @@ class _Batch:
             control("ROLLBACK" if is_first else "ROLLBACK TO job")
             self.is_open = not is_first
             del tx.topics[topics:]
+            del tx.news[news:]
             del tx.messages[messages:]
         if not is_first:
             control("RELEASE job")
