@@ -181,7 +181,17 @@ def loaded_by(code: str) -> set[str]:
         (
             "from hubd.plexus.discovery import BUILT_IN, Source\n"
             "for target in BUILT_IN: Source(target, '').load()",
-            {"httpx2", "httpcore2", "anyio", "anthropic", "openai", "mcp", "html"},
+            {
+                "httpx2",
+                "httpcore2",
+                "anyio",
+                "anthropic",
+                "openai",
+                "mcp",
+                "html",
+                "difflib",
+                "mimetypes",
+            },
         ),
     ],
 )

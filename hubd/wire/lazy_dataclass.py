@@ -1,4 +1,4 @@
-"""A dataclass whose methods are generated when the first object is created.
+"""A dataclass that generates its methods when its first object is created.
 
 `dataclasses.dataclass` compiles about six functions for each class. For all classes of hubd this
 took a sixth of the daemon's start, and a daemon creates objects of few of them. Use the original

@@ -158,7 +158,7 @@ def _array(schema: JsonSchema, schemas: Schemas, depth: int) -> list[Any]:
 
 def _string(schema: JsonSchema) -> str:
     description = schema.get("description", "")
-    # Without a backtick there is no match, and `re` is not imported.
+    # A match needs a backtick. Without one, `re` is not imported.
     if "`" in description and (given := _SUCH_AS.search(description)):
         return given[1]
     if "pattern" in schema or schema.get("format") == "uuid":

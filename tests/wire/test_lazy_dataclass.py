@@ -1,4 +1,4 @@
-"""A dataclass whose methods are generated with its first object."""
+"""A dataclass that generates its methods with its first object."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, asdict, field, is_dataclass, replace
