@@ -62,8 +62,8 @@ def cached_self_hash(activation: Activation, path: str, build: Callable[[], str]
     owner = type(activation)
     functions = [entry.function for entry in activation.methods.values()]
     functions += [entry.function for entry in activation.resolvers.values()]
-    # A built-in plugin may be the base of another one, or have its methods.
-    is_built_in = all(function.__module__.startswith(PACKAGE) for function in functions)
+    # A built-in class may have methods of another package. Generated code may have no module.
+    is_built_in = all(str(function.__module__).startswith(PACKAGE) for function in functions)
     return SCHEMA_CACHE.value(
         owner.__module__ if is_built_in else "",
         f"{owner.__qualname__} at {path}: {activation.description}",
