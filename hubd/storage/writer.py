@@ -1,11 +1,11 @@
 """The one writer of a database: many transactions, few commits.
 
-A transaction is a plain function `f(tx)`. All transactions that wait share one commit, and each
-has a savepoint, so that a failing function does not affect the others. The functions run in the
-event loop's thread, a few milliseconds at a time, because in another thread each statement would
-wait for the interpreter's lock. Only the commit waits for the disk, in the writer's own thread.
-A function that takes too long in the loop is interrupted and runs again in the writer's thread,
-with the batch that it belongs to.
+A transaction is a plain function `f(tx)`. All transactions that wait share one commit. They run in
+the event loop's thread, a few milliseconds at a time, because in another thread each statement
+would wait for the interpreter's lock. Only the commit waits for the disk, in the writer's thread.
+
+If a function fails or takes too long in the loop, its batch is rolled back and runs again in the
+writer's thread, each function in a savepoint. So a failing function does not affect the others.
 """
 
 import asyncio
@@ -191,13 +191,10 @@ class Writer:
         """Run a transaction in the event loop; return False if the batch must leave the loop."""
         self._is_interrupted = False
         self._run_until = perf_counter() + MAX_SECONDS_IN_LOOP
+        batch = self._batch
         try:
-            self._batch.run(job, self._control, self._begin, self._path)
-        except BaseException as error:  # noqa: BLE001 -- the callers receive it
-            if self._is_interrupted or code_of(error) == sqlite3.SQLITE_BUSY:
-                return False
-            # The disk failed, and the changes of the batch are lost.
-            self._batch.fail(error, self._path)
+            batch.run(job, self._control, self._begin, self._path, with_savepoint=False)
+        except BaseException:  # noqa: BLE001 -- the thread runs it again, and reports the error
             return False
         finally:
             if perf_counter() > self._run_until and job.code is not None:
@@ -244,7 +241,8 @@ class Writer:
             if not batch.has_run:
                 batch.forget()
                 for job in batch.jobs:
-                    batch.run(job, self._control, self._begin_patiently, self._path)
+                    begin = self._begin_patiently
+                    batch.run(job, self._control, begin, self._path, with_savepoint=True)
             if batch.is_open:
                 self._control("COMMIT")
         except BaseException as error:  # noqa: BLE001 -- all jobs of the batch receive it
@@ -321,12 +319,19 @@ class _Batch:
         self.has_run = False
 
     def run(
-        self, job: _Job, control: Callable[[str], Any], begin: Callable[[], None], path: Path
+        self,
+        job: _Job,
+        control: Callable[[str], Any],
+        begin: Callable[[], None],
+        path: Path,
+        *,
+        with_savepoint: bool,
     ) -> None:
         """Run one transaction. If its function fails, only its own changes are rolled back.
 
         Raises:
-            BaseException: SQLite's transaction can't begin, or a failure of the disk ended it.
+            BaseException: SQLite's transaction can't begin, a failure of the disk ended it, or
+                the function failed without a savepoint.
         """
         tx = self.tx
         topics, news, messages = len(tx.topics), len(tx.news), len(tx.messages)
@@ -335,7 +340,7 @@ class _Batch:
         if is_first:
             begin()
             self.is_open = True
-        else:
+        elif with_savepoint:
             control("SAVEPOINT job")
         try:
             job.result = job.function(tx)
@@ -344,14 +349,14 @@ class _Batch:
         except BaseException as error:  # The caller receives it.
             job.error = caller_error(error, path)
             # A failure of the disk may have ended the whole transaction.
-            if not tx.raw.in_transaction:
+            if not tx.raw.in_transaction or not (is_first or with_savepoint):
                 raise
             control("ROLLBACK" if is_first else "ROLLBACK TO job")
             self.is_open = not is_first
             del tx.topics[topics:]
             del tx.news[news:]
             del tx.messages[messages:]
-        if not is_first:
+        if with_savepoint and not is_first:
             control("RELEASE job")
 
     def forget(self) -> None:
