@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Final
 
 from tests.bench import budget, machine, report
@@ -26,6 +27,8 @@ from tests.clean_environment import clean
 SCENARIO_SECONDS: Final = 300.0
 # The share of the usual amounts with `--small`.
 SMALL: Final = 0.02
+# The errors of a scenario whose server or client did not do its part.
+FAILURES: Final = (AssertionError, ExceptionGroup, OSError, ValueError, CalledProcessError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         written = report.as_json(run.results, run.samples, run.machine)
         options.json.write_text(json.dumps(written, indent=1, default=str))
-    return 0
+    return int(run.has_failed)
 
 
 class Run:
@@ -86,6 +89,8 @@ class Run:
         self.results: list[Result] = []
         # The samples of each scenario, by the name of its first row.
         self.samples: dict[str, dict[str, list[float]]] = {}
+        # Whether a row could not be measured although nothing is missing.
+        self.has_failed = False
 
     def measure(self, rows: Sequence[Row]) -> None:
         """Measure the rows and print them as they come, or a table in the end."""
@@ -106,6 +111,12 @@ class Run:
             samples = asyncio.run(self._samples(scenario))
         except Missing as problem:
             results = [Result(row, skipped=str(problem)) for row in group]
+            samples = Samples({})
+        except FAILURES as problem:
+            # The other rows are worth having, and the exit status tells.
+            self.has_failed = True
+            reason = f"failed: {type(problem).__name__}: {problem}"
+            results = [Result(row, skipped=reason) for row in group]
             samples = Samples({})
         else:
             results = [judge(row, samples) for row in group]

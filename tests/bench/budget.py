@@ -44,16 +44,22 @@ STEPS: Final = (
     ("hubd/rpc/connection.py:_Subscriber", "splice"),
     ("hubd/rpc/connection.py", "task"),
     ("hubd/rpc/calls.py", "task"),
+    ("hubd/rpc/running.py", "task"),
     ("hubd/wire/caller.py", "task"),
     ("hubd/plexus/hub.py", "look up"),
     ("hubd/plexus/grants.py", "look up"),
+    ("hubd/plexus/namespace.py", "look up"),
+    ("hubd/plexus/universal.py", "look up"),
     ("hubd/plexus/params/", "validate"),
+    ("hubd/plexus/dispatch.py:validate", "validate"),
     ("hubd/plexus/dispatch.py", "dispatch"),
     ("hubd/plexus/unawaited.py", "dispatch"),
     ("hubd/activation/event.py", "encode"),
     ("hubd/plexus/encode.py", "encode"),
     ("hubd/wire/item.py", "encode"),
     ("hubd/wire/values.py", "encode"),
+    ("hubd/wire/handle.py", "events and handles"),
+    ("hubd/activation/", "events and handles"),
     ("hubd/rpc/outbox.py", "write"),
     ("hubd/storage/", "storage"),
     ("hubd/plugins/", "method"),
@@ -186,8 +192,11 @@ def _print(profiles: Mapping[str, Profile]) -> None:
         ("  of other threads", [each.other_microseconds for each in profiles.values()]),
     ):
         print(f"  {title:<40}" + "".join(f"{value:>12.1f}" for value in values))
-    samples = ", ".join(f"{each.steps.total():,}" for each in profiles.values())
-    print(f"  (from {samples} samples: a step of 10 % is true to about 1 %)")
+    samples = [each.steps.total() for each in profiles.values()]
+    # The standard error of a share of 10 %.
+    error = (0.1 * 0.9 / max(1, min(samples))) ** 0.5
+    counts = " and ".join(f"{count:,}" for count in samples)
+    print(f"  (from {counts} samples: a step of 10 % has a standard error of {error:.1%})")
     for name, profile in profiles.items():
         print(f"  functions of {name}")
         for function, count in profile.functions.most_common(FUNCTIONS):

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.bench.clients import lean
 from tests.bench.clients.lean import LeanConnection, LeanLines, LeanSocket
-from tests.bench.clients.process import Address, Run
+from tests.bench.clients.worker import Address, Run
 
 # An event of about 200 bytes.
 PAYLOAD: Final = '{"type":"content","text":"' + "x" * 180 + '"}'

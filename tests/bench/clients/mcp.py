@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from tests.bench.clients.lean import LeanConnection
-from tests.bench.clients.process import Address, Run
+from tests.bench.clients.worker import Address, Run
 
 MODERN: Final = "2026-07-28"
 LEGACY: Final = "2025-11-25"
@@ -44,7 +44,7 @@ async def modern(address: Address, producers: range) -> Run:
     prefix = "io.modelcontextprotocol"
     about = {f"{prefix}/protocolVersion": MODERN, f"{prefix}/clientCapabilities": {}}
     headers = [f"MCP-Protocol-Version: {MODERN}", "Mcp-Method: tools/call", "Mcp-Name: echo.once"]
-    return _calls(await _connect(address), _request(address, _call(_meta=about), headers))
+    return _calls(address, _request(address, _call(_meta=about), headers))
 
 
 async def legacy(address: Address, producers: range) -> Run:
@@ -57,7 +57,8 @@ async def legacy(address: Address, producers: range) -> Run:
     session = answer.split(b"mcp-session-id:")[1].split(b"\r\n")[0].strip().decode()
     headers = [f"Mcp-Session-Id: {session}", f"MCP-Protocol-Version: {LEGACY}"]
     await connection.post(_request(address, {"method": "notifications/initialized"}, headers))
-    return _calls(connection, _request(address, _call(), headers))
+    connection.close()
+    return _calls(address, _request(address, _call(), headers))
 
 
 def _call(**more: Any) -> dict[str, Any]:
@@ -65,11 +66,14 @@ def _call(**more: Any) -> dict[str, Any]:
     return {"id": 1, "method": "tools/call", "params": params}
 
 
-def _calls(connection: LeanHttp, request: bytes) -> Run:
+def _calls(address: Address, request: bytes) -> Run:
     async def run(calls: int) -> None:
+        # For each slice, because the server closes a connection that is idle for seconds.
+        connection = await _connect(address)
         for _ in range(calls):
             answer = await connection.post(request)
             assert b'"count":1' in answer, answer
+        connection.close()
 
     return run
 

@@ -8,8 +8,8 @@ import json
 from typing import Any
 
 from tests.bench.clients.hub import PAYLOAD
-from tests.bench.clients.process import Address, Run
 from tests.bench.clients.redis import NODE
+from tests.bench.clients.worker import Address, Run
 from tests.bench.servers.nats import nats_py
 
 

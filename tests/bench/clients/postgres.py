@@ -5,7 +5,7 @@ import uuid
 from typing import Any, Final
 
 from tests.bench.clients.hub import PAYLOAD
-from tests.bench.clients.process import Address, Run
+from tests.bench.clients.worker import Address, Run
 from tests.bench.servers.postgres import TABLES, asyncpg
 
 PUSH: Final = """

@@ -1,29 +1,19 @@
-"""Clients in processes of their own, so that a client never shares the interpreter with a server.
-
-A kind of client is a function, named as `module:function`. It connects and returns a function that
-does a number of units of work for each of its producers. `python -m tests.bench.clients.process`
-runs one: every line of standard input is a number of units, every line of standard output the
-processor time they took.
-"""
+"""Clients in processes of their own, so that they do not share the interpreter with a server."""
 
 import asyncio
-import importlib
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
+from tests.bench.clients.worker import Address
 from tests.bench.measure import Slice
 from tests.support import environment
 
 # Bounds one slice. A server that does not answer must not stop the run.
 SLICE_SECONDS: Final = 60.0
-
-# Does a number of units of work for each producer.
-Run = Callable[[int], Awaitable[None]]
-Address = dict[str, Any]
 
 
 class Side:
@@ -67,41 +57,32 @@ class Side:
 async def clients(
     kind: str, address: Address, producers: int = 1, processes: int = 1
 ) -> AsyncIterator[Side]:
-    """Start clients; each process has an equal share of the producers."""
+    """Start clients; each process has an equal share of the producers.
+
+    Args:
+        kind: The kind of client, as `module:function`.
+        address: Where the server is, and whatever else the kind needs.
+        producers: The number of producers.
+        processes: The number of processes.
+    """
     share = producers // processes
     started: list[asyncio.subprocess.Process] = []
     try:
         for number in range(processes):
-            arguments = (kind, json.dumps(address), str(number * share), str(share))
+            arguments = (kind, str(number * share), str(share))
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "tests.bench.clients.process", *arguments),
+                *(sys.executable, "-m", "tests.bench.clients.worker", *arguments),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env=environment(),
             )
             started.append(process)
+            assert process.stdin is not None
             assert process.stdout is not None
+            process.stdin.write(json.dumps(address).encode() + b"\n")
             assert await process.stdout.readline() == b"ready\n", f"{kind} did not start"
         yield Side(started, producers)
     finally:
         for process in started:
             process.kill()
             await process.wait()
-
-
-async def main(kind: str, address: Address, producers: range) -> None:
-    """Run one client."""
-    module, _, function = kind.partition(":")
-    run: Run = await getattr(importlib.import_module(module), function)(address, producers)
-    print("ready", flush=True)
-    loop = asyncio.get_running_loop()
-    while line := await loop.run_in_executor(None, sys.stdin.readline):
-        began = time.process_time()
-        await run(int(line))
-        print(time.process_time() - began, flush=True)
-
-
-if __name__ == "__main__":
-    _, kind_name, place, first, count = sys.argv
-    numbers = range(int(first), int(first) + int(count))
-    asyncio.run(main(kind_name, json.loads(place), numbers))

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tests.bench.clients import lean
 from tests.bench.clients.hub import MANY, PAYLOAD
 from tests.bench.clients.lean import LeanRedis
-from tests.bench.clients.process import Address, Run
+from tests.bench.clients.worker import Address, Run
 from tests.bench.servers.redis import redis_py
 
 NODE: Final = {

@@ -15,7 +15,8 @@ from typing import Final
 
 from tests.bench.clients import nats, postgres
 from tests.bench.clients.hub import MANY
-from tests.bench.clients.process import Address, Side, clients
+from tests.bench.clients.process import Side, clients
+from tests.bench.clients.worker import Address
 from tests.bench.measure import scaled, units_per_second
 from tests.bench.row import BEFORE, Bench, Missing, Row, Samples, Target
 from tests.bench.servers.daemon import BenchDaemon, daemon, settle

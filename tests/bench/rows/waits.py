@@ -17,7 +17,8 @@ from hubd.wire.limits import MAX_MESSAGE_MIB, MIB, RPC_COUNTS, excess
 from tests.bench.clients import lean
 from tests.bench.clients.hub import exchange, is_done
 from tests.bench.clients.lean import LeanConnection, LeanLines
-from tests.bench.clients.process import Address, Run, Side, clients
+from tests.bench.clients.process import Side, clients
+from tests.bench.clients.worker import Address, Run
 from tests.bench.row import BEFORE, Bench, Row, Samples, Target
 from tests.bench.servers.daemon import BenchDaemon, daemon
 from tests.support import LineClient
