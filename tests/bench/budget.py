@@ -24,7 +24,7 @@ FUNCTIONS: Final = 15
 
 WAIT: Final = "other threads, or select"
 # The beginning of a path below the root, or a function of a library, and its step. The first match
-# counts. A file of hubd that no step claims is a step of its own.
+# counts. A file of hubd that no step claims is listed by its name.
 STEPS: Final = (
     ("selectors.py:", WAIT),
     ("asyncio/selector_events.py:_SelectorSocketTransport._read", "socket read"),

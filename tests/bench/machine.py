@@ -1,4 +1,4 @@
-"""The machine that measures: what it is, and how much its own speed varies."""
+"""The machine: its cores, its load, and how much its speed varies."""
 
 import os
 import platform

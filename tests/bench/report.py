@@ -58,7 +58,7 @@ def as_json(
 
 
 def _against(result: Result) -> str:
-    """Return what a row is compared with, and which side that was if there was a choice."""
+    """Return the other side of a row, with the variant if there was a choice."""
     row = result.row
     is_choice = row.baseline is not None and row.baseline.endswith("*") and result.ratio is not None
     return f"{row.against} ({result.chosen})" if is_choice else row.against

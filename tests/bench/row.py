@@ -1,4 +1,4 @@
-"""A row of the benchmark: what is compared, its target, and what the samples say about it."""
+"""A row of the benchmark: the two sides, the target, and the verdict of the samples."""
 
 import statistics
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ class Quartiles:
 
 @dataclass
 class Samples:
-    """What a scenario measured: for each side one value for each round, in order."""
+    """The values of a scenario: for each side one value for each round, in order."""
 
     values: dict[str, list[float]]
     # Sides that could not run, and why.
@@ -68,7 +68,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Bench:
-    """What a scenario may use.
+    """The surroundings of a scenario.
 
     Attributes:
         directory: An empty directory, removed after the scenario.
@@ -99,9 +99,9 @@ class Row:
     """One comparison.
 
     Attributes:
-        name: What the user types.
-        what: What is measured.
-        against: What it is compared with. Empty if the target is a value with a unit.
+        name: The name on the command line.
+        what: The work that is measured.
+        against: The work that it is compared with. Empty if the target is a value with a unit.
         target: The bound, or None for a row that only informs.
         unit: The unit of the values of both sides.
         scenario: Measures the sides. Rows with the same scenario share one measurement.
@@ -122,7 +122,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """What the samples say about a row."""
+    """The figures and the verdict of one row."""
 
     row: Row
     # Why the row was not measured, or None.

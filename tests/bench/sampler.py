@@ -1,4 +1,4 @@
-"""A plugin for benchmarks that samples what its daemon does, by processor time.
+"""A plugin for benchmarks that samples the stack of its daemon, by processor time.
 
 A signal comes after each piece of processor time of the process. Its handler runs in the main
 thread and counts the functions of the stack. If the main thread waits at that moment, another

@@ -45,8 +45,10 @@ class Version:
         """Install the version without anything else; return the directory of its programs."""
         if self._programs is None:
             venv = self.scratch / f"venv-{self.name}"
-            subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-            pip = [str(venv / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+            # Without pip, and without compiling modules that no row imports.
+            subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+            pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python")]
+            pip += ["install", "--quiet", "--disable-pip-version-check", "--no-compile"]
             variables = installation_variables()
             # pip's warnings about its package index do not belong into the report.
             subprocess.run(

@@ -105,12 +105,28 @@ async def bare_stream(address: Address, producers: range) -> Run:
 
 
 def _trips(connection: LeanConnection, address: Address, is_answer: Callable[[bytes], bool]) -> Run:
+    """Let so many callers share a connection, each of which waits for its answer."""
     in_flight: int = address["in_flight"]
-    batch = _packed(address, ECHO) * in_flight
+    request = _packed(address, ECHO)
 
     async def run(trips: int) -> None:
-        for _ in range(max(1, trips // in_flight)):
-            await exchange(connection, batch, is_answer, in_flight)
+        finished = asyncio.get_running_loop().create_future()
+        to_send = max(0, trips - in_flight)
+        to_receive = to_send + in_flight
+
+        def take(message: bytes) -> None:
+            nonlocal to_send, to_receive
+            if is_answer(message):
+                to_receive -= 1
+                if to_send:
+                    to_send -= 1
+                    connection.send(request)
+                elif not to_receive:
+                    finished.set_result(None)
+
+        connection.take = take
+        connection.send(request * in_flight)
+        await finished
 
     return run
 

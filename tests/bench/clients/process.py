@@ -1,4 +1,4 @@
-"""Clients in processes of their own, so that they do not share the interpreter with a server."""
+"""Clients in separate processes, so that they do not share the interpreter with a server."""
 
 import asyncio
 import json

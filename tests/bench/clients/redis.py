@@ -33,10 +33,15 @@ def _fill(pipeline: Any, number: int, events: int = 1) -> Any:
     return pipeline
 
 
+def _options(address: Address) -> dict[str, Any]:
+    # The library would send an event again after a timeout, and so write it twice.
+    return {"port": address["port"], "single_connection_client": True, "socket_timeout": None}
+
+
 async def with_asyncio(address: Address, producers: range, events: int = 1) -> Run:
     """Use redis-py for asyncio."""
     make = redis_py("redis.asyncio").Redis
-    clients = [make(port=address["port"], single_connection_client=True) for _ in producers]
+    clients = [make(**_options(address)) for _ in producers]
 
     async def produce(number: int, each: int) -> None:
         client = clients[number - producers.start]
@@ -52,7 +57,7 @@ async def with_asyncio(address: Address, producers: range, events: int = 1) -> R
 async def with_threads(address: Address, producers: range, events: int = 1) -> Run:
     """Use redis-py with a thread for each producer."""
     make = redis_py().Redis
-    clients = [make(port=address["port"], single_connection_client=True) for _ in producers]
+    clients = [make(**_options(address)) for _ in producers]
     pool = ThreadPoolExecutor(len(producers))
 
     def produce(number: int, each: int) -> None:

@@ -3,7 +3,7 @@
 An event is its row, its node and the moved head of its stream: for the hub one call of
 `tests.bench.pusher`, for Redis one MULTI of XADD, HSET and SET with `appendfsync always`, for
 PostgreSQL one statement, for NATS one message that holds all three. Every producer waits until its
-event is on disk. All servers are reached over TCP, and all clients run in processes of their own.
+event is on disk. All servers are reached over TCP, and all clients run in separate processes.
 Their processor time is noted, because a client at 100 % would be the limit.
 """
 

@@ -1,4 +1,4 @@
-"""A daemon of one version in a process of its own, with a new home."""
+"""A daemon of one version in a separate process, with a new home."""
 
 import asyncio
 import json

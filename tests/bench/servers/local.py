@@ -1,4 +1,4 @@
-"""What the local servers of other projects have in common: a free port, a missing program."""
+"""Find the programs, libraries and ports of local servers."""
 
 import importlib
 import shutil

@@ -18,7 +18,7 @@ from tests.support import environment
 
 @asynccontextmanager
 async def relayed(pipe: Path, database: Path | None = None) -> AsyncIterator[LeanSocket]:
-    """Run a relay in a process of its own, and yield its client."""
+    """Run a relay in a separate process, and yield its client."""
     words = (str(pipe),) if database is None else (str(pipe), str(database))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.bench.servers.relay", *words),
