@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -137,4 +138,6 @@ class Run:
 
 
 if __name__ == "__main__":
+    # Servers are stopped too if the run is.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     sys.exit(main())
