@@ -34,17 +34,19 @@ from hubd.storage.search.text import fold, matches, prepare, score, snippet
 # more hits ranks as many as it returns.
 MAX_RANKED: Final = 100
 RANKED_CHARACTERS: Final = 512 * 1024
-# Documents that are read one by one for a query that the full-text table can't answer.
+# Documents that are read for a query that the full-text table can't answer.
 MAX_SCANNED: Final = 20_000
 # Seconds after which a search ends with the hits so far.
 SECONDS: Final = 3.0
 # Tokens that replace a short term. A search with more reads the documents instead.
-MAX_TOKENS: Final = 500
+MAX_TOKENS: Final = 100
 # The length of a token.
 TOKEN: Final = 3
 # Documents that are read at a time: few at first, because they may be long.
 READ_FIRST: Final = 4
-READ_AT_ONCE: Final = 64
+READ_AT_ONCE: Final = 16
+# Seconds of rest between them. Without it, the event loop would wait for the interpreter's lock.
+PAUSE_SECONDS: Final = 0.0001
 # Steps of SQLite between two looks at the time.
 STEPS_PER_CHECK: Final = 5_000
 FIRST_CHARACTER: Final = "\x01"
@@ -157,10 +159,12 @@ class _Search:
             enough: Number of hits that is enough if their texts are long. 0: ranks are not needed.
         """
         hits: list[Hit] = []
-        characters = 0
-        size = READ_FIRST
+        characters = read = 0
+        size = min(READ_FIRST, MAX_SCANNED)
         while page := tuple(islice(candidates, size)):
-            size = min(2 * size, READ_AT_ONCE)
+            time.sleep(PAUSE_SECONDS)
+            read += len(page)
+            size = min(2 * size, READ_AT_ONCE, MAX_SCANNED - read)
             for document in self._read(page):
                 characters += len(document.text)
                 if (hit := self._hit(document, ranked=enough > 0)) is not None:
@@ -174,6 +178,10 @@ class _Search:
             if self._is_late():
                 self._stop_late()
                 break
+            if size == 0:
+                if next(candidates, None) is not None:
+                    self._stopped = f"only the newest {MAX_SCANNED:,} documents were read"
+                break
         return hits
 
     def _expression(self) -> str | None:
@@ -184,10 +192,8 @@ class _Search:
             if len(tokens) > MAX_TOKENS:
                 continue  # The documents are read anyway, which checks the term.
             alternatives.append(_any("text", tokens))
-        if not alternatives:
-            return None
         alternatives += self._filter_expressions()
-        return " AND ".join(alternatives)
+        return " AND ".join(alternatives) or None
 
     def _tokens(self, term: str) -> list[str]:
         """Return the tokens that begin with a short term."""
@@ -238,18 +244,14 @@ class _Search:
         yield from map(_Candidate._make, rows)
 
     def _newest(self) -> Iterator[_Candidate]:
-        """Yield all documents, the newest first, up to a number."""
+        """Yield all documents, the newest first."""
         conditions, values = _conditions(self._filters, "d.number")
         rows = self._rows(
             "SELECT d.source, d.key, d.id FROM search_documents AS d"
-            f" WHERE {conditions} ORDER BY d.number DESC LIMIT ?",
-            [*values, MAX_SCANNED + 1],
+            f" WHERE {conditions} ORDER BY d.number DESC",
+            values,
         )
-        for count, row in enumerate(rows):
-            if count == MAX_SCANNED:
-                self._stopped = f"only the newest {MAX_SCANNED:,} documents were read"
-                return
-            yield _Candidate._make(row)
+        yield from map(_Candidate._make, rows)
 
     def _read(self, page: tuple[_Candidate, ...]) -> Iterator[Document]:
         """Yield the documents of a page that still exist, in the order of the page."""

@@ -1,8 +1,9 @@
 """The search: time of indexing, latency of hits, and the cost of indexing for durable pushes.
 
-`python -m tests.bench.search [EVENTS]`; 50,000 events unless told otherwise. Each event is a stored
-message, tool call or tool result. Latencies are those of a whole search for 20 hits. The lag of the
-event loop is that of a task that wakes every millisecond, while searches run and without them.
+`python -m tests.bench.search [EVENTS [FOLDER]]`; 50,000 events unless told otherwise. Each event is
+a stored message, tool call or tool result. The database is kept in the folder, and used again if it
+is there, because a large one takes minutes. Latencies are those of a whole search for 20 hits. The
+lag of the event loop is that of a task that wakes every millisecond.
 """
 
 import asyncio
@@ -150,7 +151,7 @@ async def _measured_lag() -> AsyncIterator[list[float]]:
 
 
 async def overhead(db: Database, search: PausedSearch) -> None:
-    chats = [Chat(db, f"pusher {number}") for number in range(PRODUCERS)]
+    chats = [Chat(db, f"pusher {time.time_ns()} {number}") for number in range(PRODUCERS)]
     for chat in chats:
         await db.transaction(chat.begin)
 
@@ -214,20 +215,27 @@ async def _samples(work: Callable[[], Awaitable[object]]) -> list[float]:
     return samples
 
 
-async def main(events: int) -> None:
+async def main(events: int, folder: Path) -> None:
     random.seed(1)
-    with tempfile.TemporaryDirectory() as directory:
-        async with Database(Path(directory, "hub.db")) as db:
-            await db.migrate("claudecode", MIGRATIONS)
+    path = folder / "hub.db"
+    is_new = not path.exists()
+    async with Database(path) as db:
+        await db.migrate("claudecode", MIGRATIONS)
+        if is_new:
             began = time.perf_counter()
             await fill(db, events)
             print(f"{events:,} events stored in {time.perf_counter() - began:.1f} s", flush=True)
-            async with PausedSearch(db) as search:
-                await build(db, search, events)
-                await latencies(search)
-                await loop_lag(search)
-                await overhead(db, search)
+        async with PausedSearch(db) as search:
+            await build(db, search, events)
+            await latencies(search)
+            await loop_lag(search)
+            await overhead(db, search)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS))
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS
+    if len(sys.argv) > 2:
+        asyncio.run(main(wanted, Path(sys.argv[2])))
+    else:
+        with tempfile.TemporaryDirectory() as directory:
+            asyncio.run(main(wanted, Path(directory)))
