@@ -1,6 +1,8 @@
 """`plexus.search`: texts are found after their commit, and never after they were deleted."""
 
+import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -193,6 +195,35 @@ async def test_hostile_queries_are_only_words(h: InProcessHub) -> None:
         assert ref in await found(h, query, limit=100), query
 
 
+async def test_the_longest_query_finds_its_text(h: InProcessHub) -> None:
+    for query in ("x" * 1000, f'"{"ab " * 332}"', " ".join(f"{n:030}" for n in range(32))):
+        ref = await add(h, query.strip('"'))
+        assert await found(h, query) == [ref]
+        with pytest.raises(HubError, match="query"):
+            await found(h, query + "y" * 1000)
+
+
+async def test_a_search_that_no_longer_waits_lets_indexing_rest(
+    h: InProcessHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = search_of(h)
+    await search.caught_up()
+    started, released = threading.Event(), threading.Event()
+
+    def hold(*_: object) -> bool:
+        started.set()
+        released.wait(60)
+        return False
+
+    monkeypatch.setattr(indexing, "step", hold)
+    monkeypatch.setattr(service, "PATIENCE_SECONDS", 0.01)
+    await add(h, "needle")
+    assert await advice(h, "needle") == ["search_status"]
+    assert await asyncio.to_thread(started.wait, 60)
+    assert not search._urgent.is_set()
+    released.set()
+
+
 async def test_a_query_needs_words_but_not_too_many(h: InProcessHub) -> None:
     for query in (" ", '""', " ".join(f"w{n}" for n in range(33))):
         with pytest.raises(HubError, match="1 to 32 words"):
@@ -361,6 +392,8 @@ async def test_trees_nodes_labels_cones_and_files_are_found(
             pass
         assert len(await found(h, "delta", role="user", kind="message")) == 1
         assert len(await found(h, "delta", role="assistant")) == 1
+        await h.call_one("cone.delete", identifier="bob")
+        assert await found(h, "delta") == []
 
         (tmp_path / "notes.txt").write_text(f"epsilon {'long ' * 30_000} zeta")
         snapshot = await h.call_one("file.snapshot", path=str(tmp_path / "notes.txt"))

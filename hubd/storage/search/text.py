@@ -55,8 +55,9 @@ def terms_of(query: str) -> list[str]:
     A quote without a partner is an ordinary character.
     """
     prepared = fold(prepare(query))
-    written = (phrase or word for phrase, word in _TERM.findall(prepared))
-    return list(dict.fromkeys(term for term in written if term.strip()))
+    # A space at the end of a phrase would not match at the end of a text.
+    written = ((phrase or word).strip() for phrase, word in _TERM.findall(prepared))
+    return list(dict.fromkeys(term for term in written if term))
 
 
 def matches(folded: str, terms: list[str]) -> bool:
