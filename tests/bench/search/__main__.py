@@ -73,7 +73,7 @@ def sources() -> dict[str, SearchSource]:
 
 
 class PausedSearch(Search):
-    """A search whose indexing can be switched off."""
+    """A search with indexing that can be switched off."""
 
     def __init__(self, db: Database) -> None:
         super().__init__(db, sources)

@@ -85,7 +85,7 @@ def blobs() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 class Chat:
-    """A session whose chat stores blobs and pushes their events."""
+    """A session with a chat that stores blobs and pushes their events."""
 
     def __init__(self, db: Database, name: str) -> None:
         self._db = db

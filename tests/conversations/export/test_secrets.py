@@ -49,7 +49,7 @@ TOKENS = {
     "jwt": [JWT],
 }
 AROUND = ["{}", "KEY={}", 'key: "{}",', "({})", "'{}'.", "a {} b", "é{}é", "{}\n", "x={}&y=1"]
-# Escapes of JSON, of addresses and of a terminal, whose last letter touches the token.
+# Escapes of JSON, of addresses and of a terminal: their last letter touches the token.
 AROUND += [
     r"a\n{}\n",
     r"a\t{}\"",
