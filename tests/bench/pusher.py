@@ -96,12 +96,8 @@ class Pusher(Activation, namespace="pusher", version="1.0.0"):
         newest = self._newest.get(stream)
 
         def push(tx: Tx) -> tuple[Place, int]:
-            last = newest
-            for each in data:
-                place = streams.push(tx, stream, self._origin, "content", each, now, last)
-                last = (place, last[1] + 1 if last else 0)
-            assert last is not None, "the schema asks for at least one event"
-            return last
+            events = [("content", each) for each in data]
+            return streams.push_many(tx, stream, self._origin, events, now, newest)
 
         self._newest[stream] = await self.db.transaction(push)
         yield Pushed(seq=self._newest[stream][1])
