@@ -81,7 +81,8 @@ class Running:
                     for search_source in below.activation.search_sources():
                         await search_source.check(self._hub.database)
             # Builds the schema, so that a type without JSON Schema fails here and not in a call.
-            _ = self._hub.hash
+            # Not that of the whole hub, which changes with each plugin that starts.
+            _ = node.schema
             await lifespans.start()
         except BaseException:
             lifespans.cancel()
