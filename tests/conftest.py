@@ -5,6 +5,10 @@ from tests.clean_environment import RUN, clean
 clean()  # before anything else is imported: modules read variables when they are imported
 
 # ruff: noqa: E402
+from tests import schema_file
+
+schema_file.open_cache()  # before a plugin is imported
+
 import gc
 import signal
 import subprocess
