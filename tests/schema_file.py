@@ -37,8 +37,8 @@ def build() -> None:
 
 
 def bring(home: Path) -> None:
-    """Give a new home the schemas, for a daemon that is not a fork."""
-    with suppress(FileNotFoundError, FileExistsError):
+    """Give a new home the schemas, for a daemon that is not a fork. A home may be unusable."""
+    with suppress(OSError):
         schemas = FILE.read_bytes()
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = os.O_WRONLY | os.O_CREAT | os.O_EXCL

@@ -284,6 +284,8 @@ def environment(**more: str) -> dict[str, str]:
 
 def hubd(*arguments: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Run the hubd command to its end."""
+    if "start" in arguments:
+        schema_file.bring(home)
     return _fork_server().run(["--home", str(home), *arguments], environment(**more), 60)
 
 
