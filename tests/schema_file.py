@@ -6,6 +6,7 @@ The file is a cache of hubd itself, so hubd ignores it if its code has changed.
 import hashlib
 import os
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -18,11 +19,13 @@ CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", 
 FILE: Final = CACHE / f"schemas-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:16]}.json"
 
 
+@cache
 def open_cache() -> None:
     """Read the file in this process. Plugins that are imported later build no schemas."""
     SCHEMA_CACHE.open(FILE)
 
 
+@cache
 def build() -> None:
     """Import the built-in plugins, build all their schemas, and write the file if it lacks some."""
     from hubd.plexus.describe import plugin_schema
@@ -37,7 +40,13 @@ def build() -> None:
 
 
 def bring(home: Path) -> None:
-    """Give a new home the schemas, for a daemon that is not a fork. A home may be unusable."""
+    """Give a new home the schemas, for a daemon that is not a fork."""
+    build()
+    copy_to(home)
+
+
+def copy_to(home: Path) -> None:
+    """Copy the file to a new home, if both can be used."""
     with suppress(OSError):
         schemas = FILE.read_bytes()
         home.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -158,7 +158,8 @@ class Daemon:
 
     def start(self) -> None:
         """Run it in the foreground, and wait until it is ready."""
-        schema_file.bring(self.home)
+        # For a later start without a fork. A fork has all schemas.
+        schema_file.copy_to(self.home)
         arguments = ["run", "--home", str(self.home), "--port", "0", *self.options]
         variables = environment(**self.variables)
         if self._fresh or "LD_PRELOAD" in variables:
