@@ -6,13 +6,15 @@ an error item. Knows nothing of sockets: items go to a `Caller`.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from contextvars import ContextVar
 from time import perf_counter
 from typing import Any, Final, Protocol
 
 from pydantic_core import to_json
 
+from hubd.activation.base import Activation
 from hubd.activation.method import Method
 from hubd.errors import (
     ActivationNotFound,
@@ -160,15 +162,30 @@ class Call:
             task.set_name(path)
             if self.large:
                 await pause()
-            route = self.hub.routes.get(path)
-            if route is not None:
-                self._admit(route, path)
-            elif path != INFO:
-                route = self._look_up(path)
-            if route is None:
-                await self._send_info()
-            else:
-                await self._stream(route, self._validate(route, params), task)
+            if path == INFO:
+                self.post(Data(self.stamp.metadata(), INFO, self._info()))
+                return self.finish()
+            route = self._route(path)
+            events = self._begin(route, params)
+            count = 0
+            turn_began = perf_counter()
+            try:
+                async for event in events:
+                    if task.cancelling():
+                        # The plugin caught the cancellation and continued.
+                        raise asyncio.CancelledError
+                    count += 1
+                    item = self._item(route, event, count)
+                    if self.caller.has_room:
+                        self.post(item)
+                    else:
+                        await self.send(item)
+                    if count > 1 and perf_counter() - turn_began > TURN_SECONDS:
+                        await asyncio.sleep(0)
+                        turn_began = perf_counter()
+            finally:
+                await events.aclose()
+            self._check_end(route, count)
             if self._after_sent:
                 await self._await_delivery()
         except asyncio.CancelledError:
@@ -243,24 +260,9 @@ class Call:
     def _stamp_for(self, names: tuple[str, ...]) -> Stamp:
         return Stamp(names, visible_hash(self.hub.hash, self.actor))
 
-    def _look_up(self, path: str) -> Route:
-        """Return a method that the caller may call."""
-        *namespace, name = _split(self, path)
-        try:
-            node = self.hub.find(namespace)
-            self._stamp = self._stamp_for(provenance(self.hub, node))
-            spec = find_method(node, name)
-        except (ActivationNotFound, MethodNotFound):
-            if self.actor.grants is None:
-                raise
-            # The names that exist are not for this caller.
-            raise refusal(self.hub, self.actor, path) from None
-        route = add_route(self.hub, path, node, spec)
-        self._admit(route, path)
-        return route
-
-    def _admit(self, route: Route, path: str) -> None:
-        """Refuse the call unless the caller may call the method."""
+    def _route(self, path: str) -> Route:
+        """Return the method at a path, unless the caller may not call it."""
+        route = self.hub.routes.get(path) or self._look_up(path)
         self.spec = route.spec
         if self.actor.grants is None:
             self._stamp = route.stamp
@@ -273,50 +275,42 @@ class Call:
                 f"this connection may not call {path}",
                 suggestion="The connection is limited to other namespaces",
             )
+        return route
 
-    def _validate(self, route: Route, params: Mapping[str, Any]) -> dict[str, Any]:
-        if not self.large:
-            return route.validate(params)
-        with collection_paused():
-            return route.validate(params)
+    def _look_up(self, path: str) -> Route:
+        *namespace, name = _split(self, path)
+        try:
+            node = self.hub.find(namespace)
+            self._stamp = self._stamp_for(provenance(self.hub, node))
+            return add_route(self.hub, path, node, find_method(node, name))
+        except (ActivationNotFound, MethodNotFound):
+            if self.actor.grants is None:
+                raise
+            # The names that exist are not for this caller.
+            raise refusal(self.hub, self.actor, path) from None
 
-    async def _stream(
-        self, route: Route, arguments: dict[str, Any], task: asyncio.Task[Any]
-    ) -> None:
-        """Run the method and send its events."""
-        spec, caller = route.spec, self.caller
-        target: Any = route.node.activation
+    def _begin(self, route: Route, params: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
+        """Validate the params, and return the events of the method."""
+        with collection_paused() if self.large else nullcontext():
+            arguments = route.validate(params)
+        target: Namespace | Activation = route.node.activation
         if route.is_universal:
             target = Namespace(self.hub, route.node, self.actor, self.advise)
-        events = spec.function(target, **arguments)
-        count = 0
-        turn_began = perf_counter()
-        try:
-            async for event in events:
-                if task.cancelling():
-                    # The plugin caught the cancellation and continued.
-                    raise asyncio.CancelledError
-                count += 1
-                if count > 1 and not spec.streaming:
-                    raise Internal(f"{route.content_type} promises one event and yielded another")
-                if self.unawaited:
-                    break
-                content = encode(event, spec.events, route.content_type, route.serialization)
-                item = Data(self.stamp.metadata(), route.content_type, content)
-                if self.ended:
-                    continue
-                if caller.has_room:
-                    caller.post(item)
-                else:
-                    await caller.send(item)
-                if perf_counter() - turn_began > TURN_SECONDS:
-                    await asyncio.sleep(0)
-                    turn_began = perf_counter()
-        finally:
-            await events.aclose()
+        return route.spec.function(target, **arguments)
+
+    def _item(self, route: Route, event: object, count: int) -> Data:
+        """Return the item of an event, the `count`th of the call."""
+        if count > 1 and not route.spec.streaming:
+            raise Internal(f"{route.content_type} promises one event and yielded another")
         if self.unawaited:
             raise Internal(f"{route.content_type}: {self.unawaited}")
-        if count == 0 and not spec.streaming:
+        content = encode(event, route.spec.events, route.content_type, route.serialization)
+        return Data(self.stamp.metadata(), route.content_type, content)
+
+    def _check_end(self, route: Route, count: int) -> None:
+        if self.unawaited:
+            raise Internal(f"{route.content_type}: {self.unawaited}")
+        if count == 0 and not route.spec.streaming:
             raise Internal(f"{route.content_type} promises one event and yielded none")
 
     async def _await_delivery(self) -> None:
@@ -356,7 +350,7 @@ class Call:
                 )
         return problem
 
-    async def _send_info(self) -> None:
+    def _info(self) -> bytes:
         from hubd import __version__
 
         info: dict[str, Any] = {
@@ -369,7 +363,7 @@ class Call:
                 {"plugin": failed.plugin, "namespace": failed.namespace, "reason": failed.reason}
                 for failed in self.hub.failed_plugins
             ]
-        await self.send(Data(self.stamp.metadata(), INFO, to_json(info)))
+        return to_json(info)
 
 
 # The running call, which host calls of its method belong to. Background tasks that a method starts

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from hubd.storage import migrations
+from hubd.storage.batch import Row, Tx
 from hubd.storage.blobs.store import Blobs
 from hubd.storage.errors import caller_error, closed_error, code_of, unusable
 from hubd.storage.identity import Identity, lost, mark_created, refuse_emptied
@@ -22,14 +23,12 @@ from hubd.storage.must_await import must_await
 from hubd.storage.readers import STEPS_PER_CHECK, LongReads, Value, read_only
 from hubd.storage.tables import HUB_MIGRATIONS
 from hubd.storage.waiters import Waiters
-from hubd.storage.writer import BUSY_TIMEOUT_SECONDS, Row, Tx, Writer
+from hubd.storage.writer import AUTOCHECKPOINT_PAGES, BUSY_TIMEOUT_SECONDS, Writer
 
 __all__ = ["COMMITTED", "Database", "Row", "Tx"]
 
 T = TypeVar("T")
 
-# Larger than SQLite's 1,000: fewer checkpoints while many chats are written.
-WAL_AUTOCHECKPOINT_PAGES: Final = 4000
 # A read that takes longer in the event loop's thread starts over in a reader thread.
 MAX_SECONDS_IN_LOOP: Final = 0.005
 # Rows that a reader thread returns at a time.
@@ -249,7 +248,7 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_AUTOCHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {AUTOCHECKPOINT_PAGES}")
     # The event loop must not wait for another process. The writer's thread waits by itself.
     connection.execute("PRAGMA busy_timeout = 0")
     return connection

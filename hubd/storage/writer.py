@@ -1,15 +1,16 @@
 """The one writer of a database: many transactions, few commits.
 
-A transaction is a plain function `f(tx)`. All transactions that wait share one commit, and each
-has a savepoint, so that a failing function does not affect the others. The functions run in the
-event loop's thread, a few milliseconds at a time, because in another thread each statement would
-wait for the interpreter's lock. Only the commit waits for the disk, in the writer's own thread.
-A function that takes too long in the loop is interrupted and runs again in the writer's thread,
-with the batch that it belongs to.
+A transaction is a plain function `f(tx)`. All transactions that wait share one commit. They run in
+the event loop's thread, a few milliseconds at a time, because in another thread each statement
+would wait for the interpreter's lock. Only the commit waits for the disk, in the writer's thread.
+A single short transaction is committed in the loop too, if the disk has just been fast: then the
+commit takes less time than the way to the thread and back.
+
+If a function fails or takes too long in the loop, its batch is rolled back and runs again in the
+writer's thread, each function in a savepoint. So a failing function does not affect the others.
 """
 
 import asyncio
-import inspect
 import logging
 import math
 import queue
@@ -17,18 +18,19 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType
-from typing import Any, Final, TypeVar
+from types import CodeType
+from typing import Final, TypeVar
 
-from hubd.storage.errors import caller_error, code_of, not_plain, unusable
-from hubd.storage.readers import STEPS_PER_CHECK, Value
+from hubd.storage.batch import Batch, Job, Tx
+from hubd.storage.errors import code_of
+from hubd.storage.log_pages import LogPages
+from hubd.storage.readers import STEPS_PER_CHECK
 
 T = TypeVar("T")
-Row = dict[str, Any]
 
 log = logging.getLogger(__name__)
 
@@ -40,44 +42,21 @@ TURN_SECONDS: Final = 0.002
 MAX_SECONDS_IN_LOOP: Final = 0.005
 # A function that took too long runs in the thread this many times before it is tried again.
 RUNS_IN_THREAD: Final = 100
+# Larger than SQLite's 1,000: fewer checkpoints while many chats are written.
+AUTOCHECKPOINT_PAGES: Final = 4000
+
+# The commit of a single transaction runs in the loop if recent commits took less than this on
+# average, the last one was not long ago, the function took no longer than this itself, and the log
+# is far from a checkpoint.
+FAST_COMMIT_SECONDS: Final = 0.0005
+RECENT_SECONDS: Final = 1.0
+PAGES_BEFORE_CHECKPOINT: Final = 1000
+# The weight of the last commit in the average.
+LAST_WEIGHT: Final = 0.25
+
 # Other processes (`hubd check`, `hubd backup`) lock the file only for moments.
 BUSY_TIMEOUT_SECONDS: Final = 5.0
 BUSY_RETRY_SECONDS: Final = 0.01
-
-# Functions that run only when awaited or iterated, and their results.
-_LAZY_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
-_LAZY_RESULTS: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
-
-
-class Tx:
-    """A running transaction. Valid only inside the function that received it."""
-
-    __slots__ = ("messages", "news", "raw", "topics")
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        # For storage modules that need the speed. They must not begin, commit or roll back.
-        self.raw = connection
-        # The topics to wake once the transaction is on disk.
-        self.topics: list[Hashable] = []
-        # For a mention of a topic, the rows that were added to it. Listeners get them in memory.
-        self.news: list[tuple[Hashable, Sequence[Any]]] = []
-        # Lines for the log, which are written at that moment too.
-        self.messages: list[str] = []
-
-    def execute(self, sql: str, *params: Value) -> sqlite3.Cursor:
-        """Run one statement and return its cursor, with `rowcount` and `lastrowid`."""
-        return self.raw.execute(sql, params)
-
-    def fetch_one(self, sql: str, *params: Value) -> Row | None:
-        """Return the first row, or None."""
-        cursor = self.raw.execute(sql, params)
-        row = cursor.fetchone()
-        return None if row is None else _as_dict(cursor, row)
-
-    def fetch_all(self, sql: str, *params: Value) -> list[Row]:
-        """Return all rows."""
-        cursor = self.raw.execute(sql, params)
-        return [_as_dict(cursor, row) for row in cursor]
 
 
 class Writer:
@@ -108,9 +87,9 @@ class Writer:
         # The number of commits, for benchmarks and tests.
         self.commits = 0
         # Submitted transactions that have not run.
-        self._waiting: deque[_Job] = deque()
+        self._waiting: deque[Job] = deque()
         # The transactions that have run in the loop and are not committed.
-        self._batch = _Batch(connection)
+        self._batch = Batch(connection)
         # Whether `_run_turn` is going to be called.
         self._is_scheduled = False
         # Whether the thread uses the connection. The loop must not use it then.
@@ -118,24 +97,27 @@ class Writer:
         # The time at which the running function is interrupted, and whether that happened.
         self._run_until = math.inf
         self._is_interrupted = False
+        # The average time of recent commits, and the time of the last one.
+        self._commit_seconds = math.inf
+        self._committed_at = -math.inf
+        self._log_pages = LogPages(path)
+        # The time that the last function took in the loop.
+        self._run_seconds = 0.0
         # Functions that took too long in the loop, with their remaining runs in the thread.
         self._long: dict[CodeType, int] = {}
         # Set when the last transaction is answered, if `close` waits for that.
         self._drained: asyncio.Future[None] | None = None
         connection.set_progress_handler(self._takes_too_long, STEPS_PER_CHECK)
         # Batches for the thread; None ends it.
-        self._batches: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
+        self._batches: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="hubd-writer", daemon=True)
         self._thread.start()
 
     def submit(self, function: Callable[[Tx], T], *, in_thread: bool) -> "asyncio.Future[T]":
         """Run a transaction: see `Database.transaction`."""
-        code: CodeType | None = getattr(function, "__code__", None)
-        if code is not None and code.co_flags & _LAZY_FLAGS:
-            raise not_plain(code.co_name)
         # A coroutine around the future would slow down many small transactions.
         future: asyncio.Future[T] = self._loop.create_future()
-        self._waiting.append(_Job(function, future, code, in_thread))
+        self._waiting.append(Job(function, future, in_thread=in_thread))
         self._schedule()
         return future
 
@@ -146,6 +128,7 @@ class Writer:
             await asyncio.shield(self._drained)
         self._batches.put(None)
         await self._loop.run_in_executor(None, self._thread.join)
+        self._log_pages.close()
 
     def _schedule(self) -> None:
         if not self._is_scheduled and not self._is_in_thread:
@@ -168,15 +151,39 @@ class Writer:
             if waiting and perf_counter() > turn_ends:
                 self._schedule()
                 return
-        if batch.jobs:
-            batch.has_run = True
-        else:
+        if not batch.jobs:
             # The next one takes long. All others that wait share its commit.
             while waiting and len(batch.jobs) < MAX_GROUP:
                 batch.jobs.append(waiting.popleft())
-        self._pass_to_thread()
+            self._pass_to_thread()
+            return
+        batch.has_run = True
+        if self._commits_fast():
+            self._batch = Batch(self._connection)
+            self._commit(batch)
+            self._finish(batch)
+        else:
+            self._pass_to_thread()
 
-    def _is_long(self, job: "_Job") -> bool:
+    def _commits_fast(self) -> bool:
+        """Return whether the commit of the batch would not hold up the event loop."""
+        return (
+            len(self._batch.jobs) == 1
+            and not self._waiting
+            and self._commit_seconds < FAST_COMMIT_SECONDS
+            and self._run_seconds < FAST_COMMIT_SECONDS
+            and perf_counter() - self._committed_at < RECENT_SECONDS
+            and self._is_far_from_checkpoint()
+        )
+
+    def _is_far_from_checkpoint(self) -> bool:
+        try:
+            pages = self._log_pages.count()
+        except OSError:
+            return False  # The files were removed, which the commit reports.
+        return pages < AUTOCHECKPOINT_PAGES - PAGES_BEFORE_CHECKPOINT
+
+    def _is_long(self, job: Job) -> bool:
         if job.in_thread or job.code not in self._long:
             return job.in_thread
         # After some runs in the thread, the function gets another chance.
@@ -187,20 +194,19 @@ class Writer:
             del self._long[job.code]
         return True
 
-    def _run_in_loop(self, job: "_Job") -> bool:
+    def _run_in_loop(self, job: Job) -> bool:
         """Run a transaction in the event loop; return False if the batch must leave the loop."""
         self._is_interrupted = False
-        self._run_until = perf_counter() + MAX_SECONDS_IN_LOOP
+        began = perf_counter()
+        self._run_until = began + MAX_SECONDS_IN_LOOP
+        batch = self._batch
         try:
-            self._batch.run(job, self._control, self._begin, self._path)
-        except BaseException as error:  # noqa: BLE001 -- the callers receive it
-            if self._is_interrupted or code_of(error) == sqlite3.SQLITE_BUSY:
-                return False
-            # The disk failed, and the changes of the batch are lost.
-            self._batch.fail(error, self._path)
+            batch.run(job, self._control, self._begin, self._path, with_savepoint=False)
+        except BaseException:  # noqa: BLE001 -- the thread runs it again, and reports the error
             return False
         finally:
-            if perf_counter() > self._run_until and job.code is not None:
+            self._run_seconds = perf_counter() - began
+            if self._run_seconds > MAX_SECONDS_IN_LOOP and job.code is not None:
                 self._long[job.code] = RUNS_IN_THREAD
             self._run_until = math.inf
         return not self._is_interrupted
@@ -216,7 +222,7 @@ class Writer:
 
     def _pass_to_thread(self) -> None:
         """Let the thread commit the batch, and run it before if it has not run as a whole."""
-        batch, self._batch = self._batch, _Batch(self._connection)
+        batch, self._batch = self._batch, Batch(self._connection)
         self._is_in_thread = True
         self._batches.put(batch)
 
@@ -238,15 +244,18 @@ class Writer:
                 log.debug("the event loop closed before %d transactions returned", len(batch.jobs))
         self._connection.close()
 
-    def _commit(self, batch: "_Batch") -> None:
+    def _commit(self, batch: Batch) -> None:
         """Run the batch if the loop has not, and commit it. Each job gets its result or error."""
         try:
             if not batch.has_run:
                 batch.forget()
                 for job in batch.jobs:
-                    batch.run(job, self._control, self._begin_patiently, self._path)
+                    begin = self._begin_patiently
+                    batch.run(job, self._control, begin, self._path, with_savepoint=True)
             if batch.is_open:
+                began = perf_counter()
                 self._control("COMMIT")
+                self._note_commit(began)
         except BaseException as error:  # noqa: BLE001 -- all jobs of the batch receive it
             batch.fail(error, self._path)
             with suppress(sqlite3.Error):  # The failure may have rolled back already.
@@ -255,6 +264,13 @@ class Writer:
         if (problem := self._is_lost()) is not None:
             # The commit went to a file without a name, so it is not durable.
             batch.fail(problem, self._path)
+
+    def _note_commit(self, began: float) -> None:
+        self._committed_at = perf_counter()
+        seconds = self._committed_at - began
+        if self._commit_seconds < math.inf:
+            seconds = LAST_WEIGHT * seconds + (1 - LAST_WEIGHT) * self._commit_seconds
+        self._commit_seconds = seconds
 
     def _begin_patiently(self) -> None:
         """Begin a transaction; wait for other processes that write."""
@@ -267,7 +283,7 @@ class Writer:
                     raise
             time.sleep(BUSY_RETRY_SECONDS)
 
-    def _finish(self, batch: "_Batch") -> None:
+    def _finish(self, batch: Batch) -> None:
         """Wake the callers, and the readers that wait for their topics, in one turn of the loop."""
         self._is_in_thread = False
         for message in batch.tx.messages:
@@ -284,98 +300,3 @@ class Writer:
             self._schedule()
         elif self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
-
-
-class _Job:
-    """One submitted transaction."""
-
-    __slots__ = ("code", "error", "function", "future", "in_thread", "result")
-
-    def __init__(
-        self,
-        function: Callable[[Tx], Any],
-        future: asyncio.Future[Any],
-        code: CodeType | None,
-        in_thread: bool,
-    ) -> None:
-        self.function = function
-        self.future = future
-        # Tells functions apart; all closures of one `def` have the same.
-        self.code = code
-        self.in_thread = in_thread
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-
-class _Batch:
-    """Transactions that share a commit."""
-
-    __slots__ = ("has_run", "is_open", "jobs", "tx")
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.jobs: list[_Job] = []
-        self.tx = Tx(connection)
-        # Whether SQLite's transaction has begun.
-        self.is_open = False
-        # Whether each job has its result or error, and only the commit is missing.
-        self.has_run = False
-
-    def run(
-        self, job: _Job, control: Callable[[str], Any], begin: Callable[[], None], path: Path
-    ) -> None:
-        """Run one transaction. If its function fails, only its own changes are rolled back.
-
-        Raises:
-            BaseException: SQLite's transaction can't begin, or a failure of the disk ended it.
-        """
-        tx = self.tx
-        topics, news, messages = len(tx.topics), len(tx.news), len(tx.messages)
-        # The first job needs no savepoint, because no other has changed anything yet.
-        is_first = not self.is_open
-        if is_first:
-            begin()
-            self.is_open = True
-        else:
-            control("SAVEPOINT job")
-        try:
-            job.result = job.function(tx)
-            if isinstance(job.result, _LAZY_RESULTS):
-                raise _not_run(job.result)
-        except BaseException as error:  # The caller receives it.
-            job.error = caller_error(error, path)
-            # A failure of the disk may have ended the whole transaction.
-            if not tx.raw.in_transaction:
-                raise
-            control("ROLLBACK" if is_first else "ROLLBACK TO job")
-            self.is_open = not is_first
-            del tx.topics[topics:]
-            del tx.news[news:]
-            del tx.messages[messages:]
-        if not is_first:
-            control("RELEASE job")
-
-    def forget(self) -> None:
-        """Forget an interrupted run, before the jobs run again."""
-        self.tx = Tx(self.tx.raw)
-        self.is_open = False
-        for job in self.jobs:
-            job.result = job.error = None
-
-    def fail(self, error: BaseException, path: Path) -> None:
-        """Give every job an error, because nothing of the batch is on disk."""
-        for job in self.jobs:
-            job.error = job.error or unusable(path, error)
-        self.tx = Tx(self.tx.raw)
-        self.is_open = False
-        self.has_run = True
-
-
-def _not_run(result: Any) -> TypeError:
-    """Return the error for a result that still has to be awaited or iterated."""
-    if not isinstance(result, AsyncGeneratorType):
-        result.close()
-    return not_plain(result.__name__)
-
-
-def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:
-    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hubd.errors import NotFound
 from hubd.storage import writer
 from hubd.storage.database import Database, Tx
+from hubd.storage.log_pages import LogPages
 from hubd.storage.writer import RUNS_IN_THREAD
 from tests.support import PATIENCE_SECONDS, examples
 
@@ -228,3 +229,57 @@ async def test_closing_waits_for_transactions_that_wait_for_the_thread(tmp_path:
     assert await writes[0] == "long"
     async with Database(tmp_path / "hub.db") as again:
         assert await texts(again) == ["long", "short"]
+
+
+async def committing_threads(
+    db: Database, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> list[bool]:
+    """Return for each of some lone transactions whether the event loop committed it."""
+    in_loop: list[bool] = []
+    assert db.identity is not None
+    monkeypatch.setattr(
+        db.identity, "is_lost", lambda: in_loop.append(is_in_loop())
+    )  # called by the thread that commits
+    for number in range(writes):
+        await db.transaction(note(str(number)))
+    return in_loop
+
+
+async def test_a_lone_transaction_is_committed_in_the_loop_while_the_disk_is_fast(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "FAST_COMMIT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(writer, "RECENT_SECONDS", PATIENCE_SECONDS)
+    assert await committing_threads(db, monkeypatch, 3) == [True] * 3
+    with closing(sqlite3.connect(db.path)) as other:
+        assert other.execute("SELECT count(*) FROM notes").fetchone() == (3,)
+
+
+@pytest.mark.parametrize("limit", ["FAST_COMMIT_SECONDS", "RECENT_SECONDS"])
+async def test_a_slow_or_idle_disk_never_holds_up_the_loop(
+    db: Database, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(writer, limit, 0.0)
+    assert await committing_threads(db, monkeypatch, 3) == [False] * 3
+
+
+async def test_a_checkpoint_never_runs_in_the_loop(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "FAST_COMMIT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(writer, "RECENT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(writer, "PAGES_BEFORE_CHECKPOINT", writer.AUTOCHECKPOINT_PAGES)
+    assert await committing_threads(db, monkeypatch, 3) == [False] * 3
+
+
+async def test_the_pages_of_the_log_are_counted_as_sqlite_counts_them(db: Database) -> None:
+    pages = LogPages(db.path)
+    counts = []
+    for number in range(3):
+        await db.transaction(note("x" * 10_000 * number))
+        counts.append(pages.count())
+        with closing(sqlite3.connect(db.path)) as other:
+            [row] = other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        assert row[1] == counts[-1]
+    assert counts[-1] > 0
+    # Left open: closing it here would drop the locks of the open database.
