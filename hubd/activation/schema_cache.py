@@ -41,15 +41,15 @@ class SchemaCache:
             if isinstance(content, dict) and content.get("fingerprint") == self._fingerprint:
                 self._schemas = content["schemas"]
 
-    def schema(self, module: str, name: str, make: Callable[[], JsonSchema]) -> JsonSchema:
+    def schema(self, module: str | None, name: str, make: Callable[[], JsonSchema]) -> JsonSchema:
         """Return a schema from the cache, or build it.
 
         Args:
-            module: The module of the function that the schema describes.
+            module: The module of the function that the schema describes; None for executed text.
             name: The name of the schema within the module.
             make: Builds the schema.
         """
-        if self._file is None or not module.startswith(PACKAGE):
+        if self._file is None or module is None or not module.startswith(PACKAGE):
             return make()
         key = f"{module}:{name}"
         if key not in self._schemas:
