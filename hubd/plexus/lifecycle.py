@@ -80,9 +80,8 @@ class Running:
                     await self._hub.database.migrate(below.path, below.activation.migrations)
                     for search_source in below.activation.search_sources():
                         await search_source.check(self._hub.database)
-            # Builds the schema, so that a type without JSON Schema fails here and not in a call.
-            # Not that of the whole hub, which changes with each plugin that starts.
-            _ = node.schema
+            # Needs the schema, so that a type without JSON Schema fails here and not in a call.
+            _ = node.hash
             await lifespans.start()
         except BaseException:
             lifespans.cancel()
