@@ -5,6 +5,10 @@ from tests.clean_environment import RUN, clean
 clean()  # before anything else is imported: modules read variables when they are imported
 
 # ruff: noqa: E402
+from tests import schema_file
+
+schema_file.open_cache()  # before a plugin is imported
+
 import gc
 import signal
 import subprocess
@@ -48,8 +52,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the tests and their imports from garbage collection: they stay until the end."""
-    gc.collect()
+    """Exclude the tests and their imports from garbage collection: they stay until the end.
+
+    To collect before that would take half a second, and there is little garbage.
+    """
     gc.freeze()
     gc.enable()
 

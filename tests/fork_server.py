@@ -215,11 +215,13 @@ def _become_child(streams: Sequence[int]) -> None:
 
 def _import_hubd(more: Sequence[str]) -> None:
     """Import the modules that each daemon imports at its start, and more."""
-    from hubd.plexus.discovery import BUILT_IN
+    from tests import schema_file
 
+    # Else each fork would build the schemas that are not built at import.
+    schema_file.build()
     transports = ("hubd.mcp.transports.http", "hubd.rpc.websocket")
-    for target in ("hubd.cli", "hubd.daemon.run", *transports, *BUILT_IN, *more):
-        importlib.import_module(target.partition(":")[0])
+    for target in ("hubd.cli", "hubd.daemon.run", *transports, *more):
+        importlib.import_module(target)
     gc.collect()
     gc.freeze()
 

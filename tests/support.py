@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import resource
 import signal
 import subprocess
@@ -23,17 +22,12 @@ from hubd.wire import client as wire_client
 from hubd.wire import jsonrpc
 from hubd.wire.item import Item
 from hubd.wire.paths import Paths
+from tests import schema_file
 from tests.clean_environment import basic_variables
 from tests.fork_server import ForkedProcess, ForkServer
 
 # Seconds after which a test that waits has found a hang.
 PATIENCE_SECONDS = 20.0
-# Files that are slow to make or to download. They are kept between runs.
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hubd-tests")
-# Named like the daemon's own file.
-SCHEMAS = CACHE / "schemas.json"
-
-
 # The number of examples of a property test. With `--hypothesis-profile=soak` it is ten times that.
 EXAMPLES = 30
 
@@ -164,7 +158,8 @@ class Daemon:
 
     def start(self) -> None:
         """Run it in the foreground, and wait until it is ready."""
-        _bring_schemas(self.home)
+        # For a later start without a fork. A fork has all schemas.
+        schema_file.copy_to(self.home)
         arguments = ["run", "--home", str(self.home), "--port", "0", *self.options]
         variables = environment(**self.variables)
         if self._fresh or "LD_PRELOAD" in variables:
@@ -221,34 +216,12 @@ class Daemon:
         finally:
             process.kill()
             process.wait()
-            _keep_schemas(self.home)
 
 
 class McpDaemon(Daemon):
     """A daemon for MCP clients: a fork of a process that has imported the MCP SDK already."""
 
     imported = ("hubd.mcp.server",)
-
-
-def _bring_schemas(home: Path) -> None:
-    """Give a new home the schemas of an earlier daemon. Making them slows its first start."""
-    with suppress(FileNotFoundError, FileExistsError):
-        described = SCHEMAS.read_bytes()
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(home / SCHEMAS.name, new, 0o600), "wb") as brought:
-            brought.write(described)
-
-
-def _keep_schemas(home: Path) -> None:
-    """Keep the schemas of a daemon. It has made new ones if the code has changed."""
-    with suppress(FileNotFoundError):
-        described = (home / SCHEMAS.name).read_bytes()
-        if not SCHEMAS.exists() or SCHEMAS.read_bytes() != described:
-            SCHEMAS.parent.mkdir(parents=True, exist_ok=True)
-            made = SCHEMAS.with_suffix(f".{os.getpid()}")
-            made.write_bytes(described)
-            made.replace(SCHEMAS)
 
 
 class LineClient:
@@ -313,6 +286,8 @@ def environment(**more: str) -> dict[str, str]:
 
 def hubd(*arguments: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Run the hubd command to its end."""
+    if "start" in arguments:
+        schema_file.bring(home)
     return _fork_server().run(["--home", str(home), *arguments], environment(**more), 60)
 
 

@@ -125,6 +125,7 @@ def test_nothing_outside_a_plugins_file_names_the_plugin() -> None:
                     assert plugin not in plugins, f"{module} names the method {node.value}"
 
 
+@cache
 def loaded_by(code: str) -> set[str]:
     """The modules that a fresh interpreter has loaded after running some code."""
     script = f"import sys\n{code}\nprint('\\n'.join(sys.modules))"

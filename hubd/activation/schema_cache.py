@@ -42,15 +42,15 @@ class SchemaCache:
             if isinstance(content, dict) and content.get("fingerprint") == self._fingerprint:
                 self._texts = content["texts"]
 
-    def value(self, module: str, name: str, make: Callable[[], T]) -> T:
+    def value(self, module: str | None, name: str, make: Callable[[], T]) -> T:
         """Return a schema or a hash from the cache, or build it.
 
         Args:
-            module: The module of the function or class that the value describes.
+            module: The module of the function or class; None if it is executed text.
             name: The name of the value within the module.
             make: Builds the value, which is JSON.
         """
-        if self._file is None or not module.startswith(PACKAGE):
+        if self._file is None or module is None or not module.startswith(PACKAGE):
             return make()
         key = f"{module}:{name}"
         if key not in self._texts:

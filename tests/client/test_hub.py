@@ -18,6 +18,7 @@ from hubd.errors import (
     Unauthenticated,
     Unavailable,
 )
+from tests import schema_file
 from tests.client.conftest import Address
 from tests.support import PATIENCE_SECONDS, Daemon, hubd
 
@@ -204,6 +205,7 @@ async def test_without_a_daemon_the_error_names_the_remedy(home: Path) -> None:
 async def test_autostart_starts_the_daemon(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUBD_PORT", "0")
     monkeypatch.setenv("HUBD_MCP_PORT", "0")
+    schema_file.bring(home)
     try:
         async with Hub.connect(home=home, autostart=True) as hub:
             assert (await hub.call_one("echo.ping"))["message"] == "pong"

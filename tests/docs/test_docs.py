@@ -18,6 +18,7 @@ from hubd.plugins.file.plugin import Settings as FileSettings
 from hubd.plugins.loopback.settings import Settings as LoopbackSettings
 from hubd.plugins.web.plugin import Settings as WebSettings
 from hubd.wire.item import EXIT_CODES
+from tests import schema_file
 from tests.docs.console_examples import difference, examples_of, run
 from tests.support import HUBD, Daemon, environment
 from tests.test_architecture import MAY_IMPORT
@@ -59,6 +60,7 @@ def test_each_command_of_a_page_prints_what_the_page_shows(page: str, tmp_path: 
         PAGER="cat",
         PATH=f"{programs}{os.pathsep}{os.environ['PATH']}",
     )
+    schema_file.bring(tmp_path / "hub")
     examples = examples_of(ROOT / page)
     try:
         outputs = run(examples, tmp_path, variables)
@@ -159,6 +161,7 @@ def test_the_plugin_of_the_guide_works(tmp_path: Path) -> None:
             text=True,
         ).stdout
 
+    schema_file.bring(home)
     run(*HUBD, "start", "--port", "0", "--plugin", "my_module:Notes")
     try:
         handle = run(*SYNAPSE, "notes", "add", "--text", "buy milk").split('"')[-2]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hubd.daemon.dev import snapshot
+from tests import schema_file
 from tests.process.support import is_running, linux_only, watching
 from tests.support import HUBD, PATIENCE_SECONDS, environment, events_of
 
@@ -135,6 +136,7 @@ def test_a_plugin_that_is_broken_at_first_is_loaded_after_its_correction(
 ) -> None:
     plugin = project / "todo" / "plugin.py"
     plugin.write_text("class Todo:\n")
+    schema_file.bring(home)
     with dev(project, "--reload", "--home", str(home)) as running:
         running.wait_for("expected an indented block")
         running.wait_for("no daemon runs; waiting for a change")
@@ -144,10 +146,11 @@ def test_a_plugin_that_is_broken_at_first_is_loaded_after_its_correction(
     assert (home / "hub.db").exists()
 
 
-def test_a_plugin_that_the_hub_refuses_is_reported(project: Path) -> None:
+def test_a_plugin_that_the_hub_refuses_is_reported(project: Path, home: Path) -> None:
     plugin = project / "todo" / "plugin.py"
     plugin.write_text(PLUGIN.replace('namespace="todo"', 'namespace="echo"'))
-    with dev(project, "--reload") as running:
+    schema_file.bring(home)
+    with dev(project, "--reload", "--home", str(home)) as running:
         running.wait_for("the daemon runs without the plugin todo.plugin:Todo: .*taken")
         plugin.write_text(PLUGIN)
         running.wait_for("todo 1.0.0 is reloaded")
@@ -162,6 +165,7 @@ def test_without_reload_a_broken_plugin_is_an_error(project: Path) -> None:
 
 @linux_only
 def test_a_killed_supervisor_takes_the_daemon_with_it(project: Path, home: Path) -> None:
+    schema_file.bring(home)
     with dev(project, "--reload", "--home", str(home)) as running:
         running.wait_for("is ready")
         pid = json.loads((home / "hubd.json").read_text())["pid"]

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from tests.clean_environment import installation_variables
-from tests.support import CACHE
+from tests.schema_file import CACHE
 
 VERSION: Final = "2.1.197"
 PACKAGE: Final = "@anthropic-ai/claude-code-linux-x64"

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tests import schema_file
 from tests.support import HUBD, PATIENCE_SECONDS, environment
 
 Message = dict[str, Any]
@@ -136,6 +137,7 @@ async def bridge(
         "env": environment(),
         **options,
     }
+    schema_file.bring(home)
     program = tuple(command) or (*HUBD, "--home", str(home), "mcp", *arguments)
     process = await asyncio.create_subprocess_exec(*program, limit=64 * 1024 * 1024, **settings)
     try:

@@ -51,7 +51,7 @@ def decided(name: str, answer: Line, runs: list[str], result: str, *, soak: bool
         decided("offline", EDIT, ["edited"], "(Bash completed with no output)", soak=False),
         decided("claude", ALLOW, ["one"], "(Bash completed with no output)", soak=True),
         decided("claude", DENY, [], "not today", soak=True),
-        decided("claude", EDIT, ["edited"], "(Bash completed with no output)", soak=False),
+        decided("claude", EDIT, ["edited"], "(Bash completed with no output)", soak=True),
         decided("old", EDIT, ["edited"], "(Bash completed with no output)", soak=True),
         decided("old", DENY, [], "not today", soak=True),
     ],

@@ -1,12 +1,12 @@
 """Start and stop of plugins. A plugin that fails is reported and left out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
 import pytest
 
-from hubd.activation import API_VERSION, Activation, Event, method
+from hubd.activation import API_VERSION, Activation, Event, Handle, method, resolver
 from hubd.plexus import lifecycle
 from hubd.plexus.discovery import Source
 from hubd.plexus.host import PlexusHost
@@ -168,6 +168,23 @@ class RaisesOnInit(Activation, namespace="raising", version="1.0.0"):
         raise SystemExit("I will not")
 
 
+class Action(Handle, method="act", kind="document", summary="an action"):
+    """An action."""
+
+
+class Acted(Event):
+    act: Callable[[], None]
+
+
+class Undescribed(Activation, namespace="undescribed", version="1.0.0"):
+    """Resolves a handle to data without JSON Schema."""
+
+    @resolver
+    async def action(self, ref: Action) -> Acted:
+        """Read the action."""
+        return Acted(act=history.clear)
+
+
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     history.clear()
@@ -193,6 +210,7 @@ async def test_lifespans_start_before_calls_and_end_in_reverse_order(hub: Hub) -
         (source(FailsToStart), "OSError: no such device"),
         (source(YieldsNever), f"TypeError: {__name__}.YieldsNever.lifespan ended without `yield`"),
         (source(BadTable), "migration 1 of greedy may not make living_things"),
+        (source(Undescribed), "PydanticInvalidForJsonSchema: "),
         (source(RaisesOnInit), "SystemExit: I will not"),
         (source(Living), "the name 'living' is taken in 'plexus'"),
         (Source("nowhere.to.be.found:Plugin", "a test"), "ModuleNotFoundError"),

@@ -98,7 +98,8 @@ def params_of(method: Method) -> st.SearchStrategy[dict[str, Any]]:
     schema = method.params_schema
     names = sorted(schema.get("properties", {})) or ["unknown"]
     one = st.dictionaries(st.sampled_from([*names, "unknown"]), JUNK, max_size=1)
-    plain = {name: part for name, part in schema.items() if name != "oneOf"}
+    # Which parameters are needed together is left to chance.
+    plain = {name: part for name, part in schema.items() if name not in ("oneOf", "anyOf")}
     fitting = values({"type": "object", "properties": {}, **plain}, schema)
     return st.builds(lambda most, other: {**most, **other}, fitting, one | st.just({}))
 

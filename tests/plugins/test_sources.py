@@ -55,6 +55,7 @@ class Sources:
         }
 
 
+@pytest.mark.soak
 async def test_claude_gets_a_command_a_file_and_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

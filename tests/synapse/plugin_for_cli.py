@@ -301,9 +301,9 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
         yield Note(text=repr(answer))
 
     @method(streaming=False, bidirectional=True)
-    async def hasty(self, key: str) -> AsyncIterator[Note]:
-        """Ask without waiting for the answer, and continue after `go`."""
-        answer = await self.host.confirm("Quick?", default=True, timeout_seconds=0.01)
+    async def hasty(self, key: str, seconds: float) -> AsyncIterator[Note]:
+        """Ask, wait some time for the answer, and continue after `go`."""
+        answer = await self.host.confirm("Quick?", default=True, timeout_seconds=seconds)
         self._ended[key].set()
         await self._turns[key].acquire()
         yield Note(text=f"went on with {answer}")

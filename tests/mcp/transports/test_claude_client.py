@@ -114,7 +114,7 @@ async def test_a_failed_call_gives_the_model_its_suggestion(
     assert missing in text_of(result)
 
 
-@pytest.mark.parametrize("transport", few(TRANSPORTS, 1))
+@pytest.mark.parametrize("transport", few(TRANSPORTS, 0))
 async def test_a_text_only_method_approves_or_denies_tools(
     daemon: Daemon, api: FakeMessagesApi, claude: Program, transport: Transport
 ) -> None:

@@ -19,7 +19,8 @@ from typing import Any, Final, NoReturn
 import pytest
 
 from tests.clean_environment import installation_variables
-from tests.support import CACHE, Daemon, McpDaemon
+from tests.schema_file import CACHE
+from tests.support import Daemon, McpDaemon
 
 PACKAGE: Final = "@modelcontextprotocol/conformance"
 VERSION: Final = "0.2.0-alpha.12"

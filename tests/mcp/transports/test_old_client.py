@@ -11,7 +11,8 @@ import pytest
 from tests.clean_environment import installation_variables
 from tests.mcp.seed import RENDER
 from tests.mcp.support import TRANSPORTS, Transport, connected
-from tests.support import CACHE, HUBD, PATIENCE_SECONDS, Daemon, environment, few
+from tests.schema_file import CACHE
+from tests.support import HUBD, PATIENCE_SECONDS, Daemon, environment, few
 
 WANTED: Final = "1.30"
 # Seconds to install all dependencies from a slow index.

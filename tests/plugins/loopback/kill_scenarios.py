@@ -118,8 +118,8 @@ async def forked(person: Desk, name: str) -> AsyncGenerator[None, None]:
 
 
 # Each start of `claude` takes about a second, so these are enough for it by default.
-SHORT: tuple[Scenario, ...] = (allowed, denied, edited, parallel, forked)
-ALL: tuple[Scenario, ...] = (*SHORT, answered_before, pending_twice)
+SHORT: tuple[Scenario, ...] = (edited, parallel)
+ALL: tuple[Scenario, ...] = (*SHORT, allowed, denied, forked, answered_before, pending_twice)
 
 
 def rounds(person: Desk, count: int) -> Iterator[int]:

@@ -10,9 +10,10 @@ import pytest
 from tests.plugins.claudecode.chat_support import ENGINES, EngineName, run, say
 from tests.plugins.loopback.support import Failure, desk, events_in, types_in
 from tests.process.test_agents import CALLER
+from tests.support import few
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", few(ENGINES[::-1], 1))
 async def test_a_call_waits_for_an_approval_and_runs_when_it_is_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName
 ) -> None:

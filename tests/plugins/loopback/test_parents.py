@@ -47,7 +47,7 @@ async def refusal(client: Client, tool: str, /, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", few(ENGINES[::-1], 1))
 async def test_a_parent_starts_polls_answers_and_polls_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName, transport: Transport
 ) -> None:

@@ -14,7 +14,7 @@ from hubd.activation import Handle
 from hubd.conversations import attachments
 from hubd.plugins.claudecode import chat_events, sessions, store
 from hubd.plugins.claudecode.approvals import store as approvals
-from hubd.plugins.claudecode.chat_events import BLOCK_EVENTS, Passthrough
+from hubd.plugins.claudecode.chat_events import Passthrough
 from hubd.plugins.claudecode.costs.usage import end_turn
 from hubd.plugins.claudecode.handles import (
     EventRef,
@@ -36,6 +36,13 @@ from hubd.plugins.claudecode.protocol.updates import (
     UnreadableLine,
     Update,
 )
+from hubd.plugins.claudecode.record.block_events import (
+    MAX_OUTPUT,
+    block_event,
+    block_fields,
+    block_text,
+    result_event,
+)
 from hubd.plugins.claudecode.record.open_messages import OpenBlock, OpenMessage
 from hubd.plugins.claudecode.record.result_summary import summary
 from hubd.plugins.claudecode.sessions import TABLE, SessionRow
@@ -56,8 +63,6 @@ PROMPT_LENGTH: Final = 2000
 TEXT_LENGTH: Final = 200
 # The model of a message that the program wrote itself, mostly about errors. No model gets it.
 SYNTHETIC: Final = "<synthetic>"
-# Characters of a tool's output in its event. The blob has all of it.
-MAX_OUTPUT: Final = 64 * 1024
 
 
 class Mirror:
@@ -352,7 +357,7 @@ class Mirror:
         )
         place = self._node(tx, message.place, reference, now)
         # The fields of the event about the block, in case the hub dies before it is complete.
-        fields = self._block_fields(update, place)
+        fields = block_fields(update, self._at(place))
         data["growing"] = {
             "stream": self._stream,
             **{name: value for name, value in fields.items() if value is not None},
@@ -370,25 +375,10 @@ class Mirror:
     def _finish_block(self, tx: Tx, update: BlockFinished, now: int) -> None:
         message = self._change((update.parent_tool_use_id, update.message_id))
         growing = message.blocks.pop(update.index)
-        block = update.block
-        text = str(block.get("text") or block.get("thinking") or "")
-        data = {"block": block, "block_index": update.index, "finished": update.complete}
-        common = {**self._block_fields(update, growing.place), "complete": update.complete}
-        if update.kind == "tool_use":
-            event = chat_events.ToolUse.fields(
-                tool_use_id=block.get("id"),
-                tool_name=block.get("name"),
-                input=block.get("input"),
-                **common,
-            )
-        elif update.kind in ("thinking", "content"):
-            if update.kind == "content" and len(message.data["text"]) < TEXT_LENGTH:
-                message.data["text"] += text[:TEXT_LENGTH]
-            event = BLOCK_EVENTS[update.kind].durable.fields(text=text, **common)
-        else:
-            event_type = f"block/{block.get('type')}"
-            event = Passthrough.fields(event_type=event_type, data=block, **common)
-        self.push(tx, event, now)
+        if update.kind == "content" and len(message.data["text"]) < TEXT_LENGTH:
+            message.data["text"] += block_text(update.block)[:TEXT_LENGTH]
+        self.push(tx, block_event(update, self._at(growing.place)), now)
+        data = {"block": update.block, "block_index": update.index, "finished": update.complete}
         store.grow_blob(tx, growing.blob, data, complete=True)
 
     def _finish_message(self, tx: Tx, update: MessageFinished, now: int) -> None:
@@ -428,31 +418,12 @@ class Mirror:
             blob_id=UUID(bytes=blob), tool_use_id=update.tool_use_id, is_error=update.is_error
         )
         place = self._node(tx, above, reference, now)
-        length = len(update.output_text)
-        event = chat_events.ToolResult.fields(
-            tool_use_id=update.tool_use_id,
-            output=update.output_text[:MAX_OUTPUT],
-            is_error=update.is_error,
-            position=self._at(place),
-            block=str(reference),
-            truncated=length if length > MAX_OUTPUT else None,
-            parent_tool_use_id=update.parent_tool_use_id,
-        )
-        self.push(tx, event, now)
+        self.push(tx, result_event(update, self._at(place), reference), now)
 
     def _change(self, key: MessageKey) -> OpenMessage:
         """Return a copy of a message to change; other copies of this mirror keep theirs."""
         self._messages[key] = self._messages[key].copy()
         return self._messages[key]
-
-    def _block_fields(self, update: BlockStarted | BlockFinished, place: Place) -> dict[str, Any]:
-        """Return the fields that every event about a block has."""
-        return {
-            "block_index": update.index,
-            "position": self._at(place),
-            "message_id": update.message_id,
-            "parent_tool_use_id": update.parent_tool_use_id,
-        }
 
     def _node(self, tx: Tx, above: Place, handle: Handle, now: int, *, side: bool = True) -> Place:
         return tree.append(tx, above, tree.external(tx, handle.wire), now, side=side)

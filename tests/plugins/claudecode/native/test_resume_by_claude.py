@@ -113,6 +113,7 @@ EVERYTHING = [
 ]
 
 
+@pytest.mark.soak
 async def test_claude_sends_a_written_session_unchanged(claude: Claude) -> None:
     last = write(claude, EVERYTHING)
     assert await claude.sends() == told(EVERYTHING)

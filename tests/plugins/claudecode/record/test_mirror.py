@@ -39,8 +39,9 @@ from hubd.plugins.claudecode.protocol.updates import (
     UnreadableLine,
     Update,
 )
+from hubd.plugins.claudecode.record.block_events import MAX_OUTPUT
 from hubd.plugins.claudecode.record.interruption import sort_left_open
-from hubd.plugins.claudecode.record.mirror import MAX_OUTPUT, SYNTHETIC, Mirror
+from hubd.plugins.claudecode.record.mirror import SYNTHETIC, Mirror
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns, SessionRow
 from hubd.process.lines import LineSplitter
 from hubd.storage import ids

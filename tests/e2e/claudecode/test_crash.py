@@ -62,7 +62,7 @@ def _marked(stream_id: str) -> set[int]:
     ("engine", "kills"),
     [
         ("offline", 3),
-        ("claude", 1),
+        pytest.param("claude", 1, marks=pytest.mark.soak),
         pytest.param("offline", 50, marks=pytest.mark.soak),
         pytest.param("claude", 50, marks=pytest.mark.soak),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_claudecode_crash import left_of
+from tests.e2e.claudecode.test_crash import left_of
 from tests.fakes.failing_disk import Faults, full_disk, small_disk
 from tests.fakes.gate import Gate
 from tests.plugins.claudecode.chat_support import HANG, Event, run, say
