@@ -1,9 +1,11 @@
 """cone: all SQL of the plugin. Functions with a `tx` belong to the caller's transaction."""
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from hubd.conversations.heads import Heads, NewHead
 from hubd.storage import ids
+from hubd.storage.by_id import rows_by_id
 from hubd.storage.database import Database, Tx
 from hubd.storage.names import Names
 
@@ -19,8 +21,9 @@ _NAMES: Final = Names(
     thing="cone",
     advice="List the cones with `synapse cone list`, or create one with `synapse cone create`",
 )
-
-
+_MESSAGES: Final = """
+    SELECT id, role, name, content, model, usage, created_at FROM cone_messages WHERE id
+"""
 # The rows of the search sources.
 SEARCHED_MESSAGES: Final = "SELECT key, id, role, name, content, created_at FROM cone_messages"
 
@@ -181,10 +184,7 @@ def add_message(
     return message_id
 
 
-async def message(db: Database, message_id: bytes) -> MessageRow | None:
-    """Return the message with this id, or None."""
-    rows = await db.fetch_rows(
-        "SELECT id, role, name, content, model, usage, created_at FROM cone_messages WHERE id = ?",
-        message_id,
-    )
-    return MessageRow._make(rows[0]) if rows else None
+async def messages(db: Database, message_ids: Iterable[bytes]) -> dict[bytes, MessageRow]:
+    """Return the messages with these ids, by id. An id without a message is left out."""
+    rows = map(MessageRow._make, await rows_by_id(db, _MESSAGES, message_ids))
+    return {row.id: row for row in rows}
