@@ -14,6 +14,7 @@ from hubd.plugins.claudecode.record.conversation_message import unix_seconds
 from hubd.storage import ids
 from tests.plugins.claudecode.chat_support import Event, World, run, say, world
 from tests.plugins.claudecode.scripted_chat import begin_chat, claude_hub, create_session
+from tests.plugins.claudecode.test_usage_totals import USAGE_TOTALS
 from tests.support import call_events
 
 BASH: dict[str, Any] = {"allowed_tools": ["Bash"]}
@@ -143,6 +144,8 @@ def make_older(database: Path, version: int) -> None:
     """Give a database the tables that an earlier version of claudecode had."""
     later = ["claudecode_approvals", "claudecode_requests", "claudecode_prompts"]
     with closing(sqlite3.connect(database)) as connection, connection:
+        for what in USAGE_TOTALS:
+            connection.execute(f"DROP {what}")
         connection.execute("DROP TABLE claudecode_usage")
         connection.execute("ALTER TABLE claudecode_turns DROP COLUMN num_turns")
         for table in later[: {1: 3, 2: 2}.get(version, 0)]:

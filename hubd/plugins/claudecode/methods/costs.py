@@ -35,8 +35,8 @@ class Costs(ClaudeBase):
             return await self._by_branch(session)
         session_id = session.id if session else None
         rows = await usage.grouped(self.db, by, session_id)
-        total = await usage.grouped(self.db, "session", session_id)
-        return Usage(by=by, rows=[_row(row, by) for row in rows], **_sums(total))
+        total = await usage.total(self.db, session_id)
+        return Usage(by=by, rows=[_row(row, by) for row in rows], **total)
 
     async def _by_branch(self, session: SessionRow | None) -> Usage:
         if session is None:
@@ -49,7 +49,7 @@ class Costs(ClaudeBase):
             for name, turns in branches.items()
         ]
         total = await usage.of_turns(self.db, set().union(*branches.values()))
-        return Usage(by="branch", rows=[_row(row, "branch") for row in rows], **_sums([total]))
+        return Usage(by="branch", rows=[_row(row, "branch") for row in rows], **total)
 
     async def _branches(self, session: SessionRow) -> dict[str, set[bytes]]:
         """Return the turns on the path to each session's head in the tree of a session."""
@@ -74,9 +74,5 @@ def _row(row: dict[str, Any], by: Grouping) -> UsageRow:
         session_id = ids.text(label)
         # The session may be deleted.
         label = row["name"] or session_id
-    return UsageRow(label=label, session_id=session_id, **_sums([row]))
-
-
-def _sums(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    names = ("turns", "cost_usd", *usage.TOKENS)
-    return {name: sum(row[name] for row in rows) for name in names}
+    sums = {name: row[name] for name in usage.COLUMNS}
+    return UsageRow(label=label, session_id=session_id, **sums)
