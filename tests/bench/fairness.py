@@ -118,7 +118,7 @@ class Sender(threading.Thread):
                 tail = b""
                 while b'"type":"done"' not in tail:
                     data = self._socket.recv(MIB)
-                    if not data or b'"error"' in data:
+                    if not data or b'"type":"error"' in data:
                         self.failure = data or b"closed"
                         return
                     tail = tail[-30:] + data

@@ -88,7 +88,11 @@ class ConeTable:
 
     async def in_tree(self, db: Database, tree_id: bytes, limit: int) -> list[tuple[str, bytes]]:
         """Return the names and nodes of the cones on a tree, the newest first."""
-        sql = f"{_CONE} WHERE t.id = ? ORDER BY c.key DESC LIMIT ?"
+        # By the tree's key, so that the index of trees is used and not the order of all cones.
+        sql = (
+            f"{_CONE} WHERE c.tree = (SELECT key FROM arbor_trees WHERE id = ?) "
+            "ORDER BY c.key DESC LIMIT ?"
+        )
         rows = map(ConeRow._make, await db.fetch_rows(sql, tree_id, limit))
         return [(row.name, row.head_id) for row in rows]
 

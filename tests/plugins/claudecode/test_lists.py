@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hubd.activation.pages import ROWS_PER_ITEM
 from hubd.plugins.claudecode.methods import native_sessions
 from hubd.plugins.claudecode.record.conversation_message import unix_seconds
 from hubd.storage import ids
@@ -266,7 +267,7 @@ async def test_the_sessions_of_claude_come_in_pages_and_end_at_a_limit(here: Wor
         path.with_name(f"{ids.text(ids.uuid4())}.jsonl").write_bytes(path.read_bytes())
     pages = await here.call("sessions_list")
     sizes = [len(page["sessions"]) for page in pages]
-    assert sizes[0] == 100
+    assert sizes[0] == ROWS_PER_ITEM
     assert sum(sizes) >= 131
     assert [len(page["sessions"]) for page in await here.call("sessions_list", limit=7)] == [7]
 
