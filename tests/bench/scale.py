@@ -1,7 +1,8 @@
-"""What grows with the database: calls, lists and the start, at a large size against a small one.
+"""What grows with the database: calls, short lists and the start, large against small.
 
 `python -m tests.bench.scale [EVENTS]`, by default 1,000,000 events of 1,000 sessions, and 11,000
-trees. The large database is built first, which takes minutes.
+trees. The large database is built first, which takes a minute. `rows/waits.py` measures the waits
+of other clients beside the longest lists.
 """
 
 import asyncio
@@ -25,10 +26,7 @@ from hubd.plugins.claudecode.sessions import SESSIONS, Columns
 from hubd.storage.arbor import tree
 from hubd.storage.database import Tx
 from hubd.storage.streams import streams
-from hubd.wire import jsonrpc
-from tests.bench import fairness
-from tests.bench.handles import Counter
-from tests.bench.startup import ready_seconds
+from tests.bench.rows.handles import Counter
 from tests.plugins.claudecode.scripted_chat import NOW, claude_hub
 from tests.support import Daemon, call_events
 
@@ -114,14 +112,6 @@ def calls(at: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
     }
 
 
-LISTS: dict[str, dict[str, Any]] = {
-    "claudecode.list": {},
-    "claudecode.streams": {},
-    "claudecode.usage": {},
-    "arbor.tree_list": {},
-}
-
-
 def calling(hub: Hub, method: str, params: dict[str, Any]) -> Callable[[], Awaitable[float]]:
     """Return a function that makes a call, and returns its duration."""
 
@@ -172,23 +162,13 @@ def starts(small: Path, large: Path) -> None:
     samples: list[list[float]] = [[], []]
     for number in range(STARTS + 1):
         for home, kept in zip((small, large), samples, strict=True):
-            seconds, _ = ready_seconds(home)
+            began = time.perf_counter()
+            with Daemon(home):
+                took = time.perf_counter() - began
             if number:
-                kept.append(seconds)
+                kept.append(took)
     few, many = (statistics.median(kept) * 1000 for kept in samples)
     print(f"\nstart                      {few:>10,.0f} ms {many:>10,.0f} ms   x{many / few:.2f}")
-
-
-async def waits(home: Path) -> None:
-    """Print how long `echo.once` takes while another client reads the longest lists."""
-    fairness.SECONDS = 2.0
-    print("\necho.once beside the longest lists  (target: p99 <= 10 ms)")
-    with Daemon(home) as daemon:
-        await fairness.measure(
-            daemon, "echo.once", jsonrpc.request(1, "echo.once", {"message": "x"})
-        )
-        for method, params in LISTS.items():
-            await fairness.measure(daemon, method, jsonrpc.request(1, method, params))
 
 
 async def main(events: int) -> None:
@@ -206,7 +186,6 @@ async def main(events: int) -> None:
             print(f"{events:,} events, {size:,.0f} MB, {time.perf_counter() - began:.0f} s")
             await grow((few, await places(few)), (many, await places(many)))
         starts(small, large)
-        await waits(large)
 
 
 if __name__ == "__main__":
