@@ -34,7 +34,7 @@ def resolver(function: Any = None, /, *, many: bool = False, **unknown: object) 
         function: The function, if the decorator is used without arguments.
         many: True if the parameter is a list of handles, at most 100. The function returns a list
             with a result for each handle, in their order, or yields these results. A result is the
-            data, or None or an error if there is no data.
+            data, or None or an error if the data is missing.
         unknown: Misspelt arguments, for the error message.
 
     Raises:

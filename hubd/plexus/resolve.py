@@ -251,7 +251,7 @@ async def _result_of(target: _Target) -> list[Resolved]:
 
 
 async def _list(targets: Sequence[_Target]) -> Sequence[Any]:
-    """Return what a resolver that takes many handles returns for each of them."""
+    """Return the results of a resolver that takes many handles, one for each of them."""
     owner, entry = targets[0].owner, targets[0].resolver
     async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
         results: Sequence[Any] = await entry.function(
@@ -263,7 +263,7 @@ async def _list(targets: Sequence[_Target]) -> Sequence[Any]:
 
 
 async def _results(targets: Sequence[_Target]) -> AsyncGenerator[Any, None]:
-    """Yield what a resolver that takes many handles yields for each of them."""
+    """Yield the results of a resolver that takes many handles, one for each of them."""
     owner, entry = targets[0].owner, targets[0].resolver
     stream = entry.function(owner.activation, [target.ref for target in targets])
     async with aclosing(stream):
@@ -319,7 +319,7 @@ def _missing(target: _Target) -> HandleTargetMissing:
 def _miscounted(targets: Sequence[_Target], count: int) -> Internal:
     return Internal(
         f"{targets[0].where} has {count} results for {len(targets)} handles; write a result for "
-        "each handle, None if there is no data"
+        "each handle, None for missing data"
     )
 
 

@@ -46,7 +46,7 @@ class IdLookup:
     async def look_up_each(
         self, db: Database, row_ids: Sequence[UUID]
     ) -> list[tuple[Any, ...] | NotFound]:
-        """Return the row of each id, in order, or an error if there is none. Reads them at once."""
+        """Return the row of each id, in order, or an error for an id without a row. One query."""
         rows = await rows_by_id(db, self._by_id, [row_id.bytes for row_id in row_ids])
         by_id = {row[1]: row for row in rows}
         return [by_id.get(row_id.bytes) or self._missing(str(row_id)) for row_id in row_ids]

@@ -214,7 +214,7 @@ async def test_a_wrong_number_of_results_is_reported(hub: Hub) -> None:
     error = await call_error(hub, "plexus.resolve_handle", handle=_handle("listed", "few"))
     assert error["message"] == (
         "the resolver of groups has 0 results for 1 handles; write a result for each handle, None "
-        "if there is no data"
+        "for missing data"
     )
 
 

@@ -151,7 +151,7 @@ async def look_up(db: Database, written: str) -> ExecutionRow:
 async def look_up_each(
     db: Database, execution_ids: Sequence[UUID]
 ) -> list[ExecutionRow | NotFound]:
-    """Return the execution of each id, in order, or an error if there is none."""
+    """Return the execution of each id, in order, or an error for an unknown id."""
     rows = await _IDS.look_up_each(db, execution_ids)
     return [row if isinstance(row, NotFound) else ExecutionRow(*row) for row in rows]
 

@@ -77,7 +77,7 @@ async def look_up(db: Database, written: str) -> SnapshotRow:
 
 
 async def look_up_each(db: Database, snapshot_ids: Sequence[UUID]) -> list[SnapshotRow | NotFound]:
-    """Return the snapshot of each id, in order, or an error if there is none."""
+    """Return the snapshot of each id, in order, or an error for an unknown id."""
     rows = await _IDS.look_up_each(db, snapshot_ids)
     return [row if isinstance(row, NotFound) else SnapshotRow(*row) for row in rows]
 

@@ -81,7 +81,7 @@ async def find(db: Database, written: str) -> Fetch:
 
 
 async def look_up_each(db: Database, fetch_ids: Sequence[UUID]) -> list[Fetch | NotFound]:
-    """Return the fetch of each id, in order, or an error if there is none."""
+    """Return the fetch of each id, in order, or an error for an unknown id."""
     rows = await _IDS.look_up_each(db, fetch_ids)
     return [row if isinstance(row, NotFound) else _fetch(row) for row in rows]
 
