@@ -4,8 +4,6 @@ This is the only module that walks argv. The fast path, the full command and com
 they can't disagree.
 """
 
-from __future__ import annotations
-
 from synapse.errors import UnknownCommand, UsageError, suggestion
 
 TYPE_CHECKING = False
@@ -202,7 +200,7 @@ def rejoin(words: list[str], line: str) -> list[str]:
 # -- with the schema ---------------------------------------------------------------------------
 
 
-def split(argv: list[str], cache: Cache) -> Invocation:
+def split(argv: list[str], cache: "Cache") -> Invocation:
     """Split a command line by the hub's schema.
 
     Raises:
@@ -236,7 +234,7 @@ def split(argv: list[str], cache: Cache) -> Invocation:
     return invocation
 
 
-def unknown_word(path: list[str], word: str, cache: Cache) -> UnknownCommand:
+def unknown_word(path: list[str], word: str, cache: "Cache") -> UnknownCommand:
     """Return the error for a word that is neither a namespace nor a method."""
     namespace = ".".join(path)
     if not path:
@@ -260,7 +258,7 @@ def looks_like_option(token: str) -> bool:
     return flag.startswith("--") and name[:1].isalpha() and not any(map(str.isspace, name))
 
 
-def option_at(argv: list[str], position: int) -> Option:
+def option_at(argv: list[str], position: int) -> "Option":
     """Return the own option at a position; its name is empty if the word is not an option.
 
     The value is None if the word has no `=` and no value follows.
@@ -276,7 +274,7 @@ def option_at(argv: list[str], position: int) -> Option:
     return name, None, 1
 
 
-def _steps(argv: list[str]) -> Iterator[tuple[list[str], str, str | None]]:
+def _steps(argv: list[str]) -> "Iterator[tuple[list[str], str, str | None]]":
     """Yield an own option with its words, name and value, or any other word with an empty name."""
     position = 0
     while position < len(argv):
@@ -285,7 +283,7 @@ def _steps(argv: list[str]) -> Iterator[tuple[list[str], str, str | None]]:
         position += count
 
 
-def _enter(invocation: Invocation, word: str, cache: Cache) -> set[str]:
+def _enter(invocation: Invocation, word: str, cache: "Cache") -> set[str]:
     """Add a namespace or the method to the path; for a method, return the names of its flags."""
     namespace = invocation.namespace
     if word == cache.root and not invocation.path:
@@ -319,7 +317,7 @@ def _takes_next(argv: list[str], position: int) -> bool:
     )
 
 
-def _is_boolean(schema: JsonSchema) -> bool:
+def _is_boolean(schema: "JsonSchema") -> bool:
     """Return whether a parameter has a `--no-` form."""
     kinds = [entry.get("type") for entry in schema.get("anyOf", [schema])]
     return "boolean" in kinds and all(kind in ("boolean", "null") for kind in kinds)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import io
-import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
 
 from hubd.wire.envelope import call_request
 from hubd.wire.terminal import escape_json, one_line
@@ -22,16 +21,15 @@ from synapse.argv import (
     wants_help,
 )
 from synapse.errors import CommandError, UnknownCommand, UsageError
-from synapse.hub import hubs, refresh
+from synapse.hub import hubs
 from synapse.hub.cache import DamagedCache, load
-from synapse.hub.caller import caller_context
-from synapse.params.limit import lift_limit
 from synapse.params.parser import parse
 from synapse.preferences import apply_defaults
-from synapse.render.choose import choose_renderer, params_of_drawing
-from synapse.render.plain import write_json
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hubd.wire.client import Connection
     from hubd.wire.schema import MethodSchema
     from synapse.hub.cache import Cache
@@ -49,7 +47,12 @@ def run(argv: list[str]) -> int:
     if not sys.stdout.isatty() and isinstance(sys.stdout, io.TextIOWrapper):
         # Programs get UTF-8 in every locale.
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    return _Command(argv).run()
+    # Imports and help create hardly any garbage. A call turns collection on again.
+    gc.disable()
+    try:
+        return _Command(argv).run()
+    finally:
+        gc.enable()
 
 
 class _Command:
@@ -113,6 +116,8 @@ class _Command:
     def _call(self, cache: Cache, invocation: Invocation, tokens: list[str]) -> int:
         schema = cache.method(invocation.namespace, invocation.method)
         if invocation.flag("--schema"):
+            from synapse.render.plain import write_json
+
             write_json(schema)
             return 0
         is_interactive = "interactive" in schema.get("annotations", {})
@@ -121,6 +126,7 @@ class _Command:
 
             started = conversation_params(tokens, schema, invocation)
             if started is not None:
+                gc.enable()
                 return Conversation(self._hub, cache, invocation, schema, started).run()
         params = parse(
             tokens,
@@ -135,7 +141,11 @@ class _Command:
 
             check_runs_command(schema, words)
         if invocation.flag("--all"):
+            from synapse.params.limit import lift_limit
+
             lift_limit(params, schema["params"])
+        from synapse.render.choose import choose_renderer, params_of_drawing
+
         watch = _watch(invocation, schema)
         renderer = choose_renderer(invocation, schema, params, watch)
         params = {**params_of_drawing(invocation, schema), **params}
@@ -144,6 +154,7 @@ class _Command:
         from synapse.call.call import Retry, call
         from synapse.call.questions import confirm_destruction
 
+        gc.enable()
         confirm_destruction(invocation, schema, params, words)
 
         def draw(renderer: Renderer) -> int:
@@ -164,6 +175,8 @@ class _Command:
         """Print help, or the schema, of the root, a namespace or a method."""
         path = invocation.namespace
         if invocation.flag("--schema"):
+            from synapse.render.plain import write_json
+
             write_json(cache.whole(path or cache.root))
             return 0
         self._show_help(_help(cache, invocation), invocation)
@@ -231,6 +244,8 @@ class _Command:
         return cache or self._refreshed()
 
     def _refreshed(self) -> Cache:
+        from synapse.hub import refresh
+
         self._current = refresh.current(self._hub.cache_file, self._connect())
         return self._current
 
@@ -250,6 +265,8 @@ class _Command:
     def _explained(self, problem: UsageError, cache: Cache) -> UsageError:
         """Add the method's usage line, or the plugin that failed to load, to an error."""
         if isinstance(problem, UnknownCommand) and problem.namespace and self._connection:
+            from synapse.hub import refresh
+
             failures = refresh.failures(self._connection, problem.namespace)
             return UsageError(problem.message, hint=" ".join([*failures, problem.hint]).strip())
         if problem.show_usage:
@@ -340,6 +357,10 @@ def _watch(invocation: Invocation, schema: MethodSchema) -> Watch | None:
 def _print_request(root: str, path: str, params: dict[str, Any], schema: MethodSchema) -> int:
     """Print a request; of the caller context only the working directory."""
     needs_context = schema.get("annotations", {}).get("needs_context")
+    import json
+
+    from synapse.hub.caller import caller_context
+
     context = json.dumps({"cwd": caller_context()["cwd"]}) if needs_context else ""
     text = call_request(root, path, json.dumps(params, ensure_ascii=False), context).decode()
     sys.stdout.write((escape_json(text) if sys.stdout.isatty() else text) + "\n")

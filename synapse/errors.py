@@ -1,7 +1,5 @@
 """The errors that end a command, each with its exit status."""
 
-from __future__ import annotations
-
 # The most names in a hint.
 MAX_NAMES = 40
 

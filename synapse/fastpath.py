@@ -4,8 +4,6 @@ It returns None, before anything is sent, for every command that it does not han
 command then starts over with the same parser. This module imports nothing expensive.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -16,7 +14,6 @@ from synapse.argv import HUB_VARIABLE, own_options, split
 from synapse.errors import CommandError
 from synapse.hub.cache import cache_path, load
 from synapse.params.parser import parse
-from synapse.preferences import apply_defaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +47,10 @@ def attempt(argv: list[str]) -> int | None:
         # Questions need answers, and the events of a chat decide the exit status.
         if schema["bidirectional"] or hints.get("render") == "chat":
             return None
-        apply_defaults(invocation, schema, paths)
+        if os.path.exists(paths.defaults):
+            from synapse.preferences import apply_defaults
+
+            apply_defaults(invocation, schema, paths)
         params = parse(
             invocation.tokens,
             schema["params"],
@@ -77,7 +77,7 @@ def attempt(argv: list[str]) -> int | None:
         raise no_daemon(error) from None
 
 
-def _is_plain(invocation: Invocation) -> bool:
+def _is_plain(invocation: "Invocation") -> bool:
     """Return whether the events are copied to a file or a pipe, as lines."""
     if not invocation.options.keys() <= _PLAIN_OPTIONS:
         return False
@@ -85,7 +85,7 @@ def _is_plain(invocation: Invocation) -> bool:
     return invocation.output in ("auto", "ndjson") and not sys.stdout.isatty()
 
 
-def _copy(connection: UnixConnection, cache: Cache, cache_file: str) -> int | None:
+def _copy(connection: UnixConnection, cache: "Cache", cache_file: str) -> int | None:
     """Copy the contents of the data items to stdout without parsing them."""
     out = sys.stdout.buffer
     printed = False

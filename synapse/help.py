@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
-from typing import TYPE_CHECKING
 
 from hubd.wire.terminal import clean
 from synapse.params.example import HANDLE, TEXTS, arguments, is_id, needed
 from synapse.params.schemas import dashed, one_of
 from synapse.params.type_names import events, field_type, returns_name, type_name
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubd.wire.schema import HandleSchema, JsonSchema
     from synapse.hub.cache import Cache
@@ -76,6 +74,8 @@ def fit_terminal(text: str) -> str:
     text = clean(text)
     if not sys.stdout.isatty():
         return text
+    import shutil
+
     width = shutil.get_terminal_size().columns
     return "\n".join(
         line if len(line) <= width or line.startswith("  synapse ") else _folded(line, width)
@@ -85,6 +85,8 @@ def fit_terminal(text: str) -> str:
 
 def _folded(line: str, width: int) -> str:
     indent = " " * min(len(line) - len(line.lstrip()) + 4, width // 2)
+    import textwrap
+
     return textwrap.fill(
         line, width, subsequent_indent=indent, replace_whitespace=False, break_on_hyphens=False
     )

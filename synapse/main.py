@@ -1,7 +1,5 @@
 """The `synapse` command: the fast path if possible, else the full command."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NamedTuple
 
 from hubd.wire.terminal import one_line
 from synapse.help import OWN_HELP, USAGE, example, fit_terminal
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from synapse.hub.cache import Cache
 
@@ -17,18 +17,16 @@ MORE = "synapse NAMESPACE --help shows its methods, synapse --help all options."
 SELF = "synapse itself: status, doctor, alias, use, completion and more"
 
 
-class Row(NamedTuple):
-    """A namespace: its name, its purpose, and the number of namespaces below it."""
+class Row:
+    """A line of the overview."""
 
-    name: str
-    purpose: str
-    below: int = 0
-
-    @property
-    def note(self) -> str:
-        """The number of namespaces below it, in words."""
-        plural = "" if self.below == 1 else "s"
-        return f"({self.below} namespace{plural} below)" if self.below else ""
+    def __init__(self, name: str, purpose: str, below: int = 0) -> None:
+        # The namespace and its purpose.
+        self.name = name
+        self.purpose = purpose
+        # The number of namespaces below it, in words.
+        plural = "" if below == 1 else "s"
+        self.note = f"({below} namespace{plural} below)" if below else ""
 
 
 def show(cache: Cache, *, in_full: bool) -> str:

@@ -1,8 +1,8 @@
 """The user's own commands and default parameters: two small files beside the hub's settings.
 
 They belong to the user and not to a directory, because a cloned repository must not choose how
-agents run. A line is one entry, and tabs separate its fields. The fast path reads these files too,
-so this module imports nothing expensive.
+agents run. A line is one entry, and tabs separate its fields. The fast path imports this module if
+the user has stored defaults, so it imports nothing expensive.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _UNESCAPES = {escape[1]: char for char, escape in _ESCAPES.items()}
 
 def aliases(paths: Paths) -> dict[str, list[str]]:
     """Return the words of each alias."""
-    return {name: words for name, *words in _read(_file(paths, "aliases"))}
+    return {name: words for name, *words in _read(_aliases_file(paths))}
 
 
 def write_aliases(paths: Paths, entries: dict[str, list[str]]) -> None:
     """Replace all aliases."""
-    _write(_file(paths, "aliases"), [[name, *words] for name, words in entries.items()])
+    _write(_aliases_file(paths), [[name, *words] for name, words in entries.items()])
 
 
 def all_defaults(paths: Paths) -> dict[tuple[str, str], list[str]]:
     """Return the default parameters by directory and namespace."""
-    rows = _read(_file(paths, "defaults"))
+    rows = _read(paths.defaults)
     return {(row[0], row[1]): row[2:] for row in rows if len(row) > 2}
 
 
 def write_defaults(paths: Paths, entries: dict[tuple[str, str], list[str]]) -> None:
     """Replace all default parameters."""
-    _write(_file(paths, "defaults"), [[*key, *tokens] for key, tokens in entries.items()])
+    _write(paths.defaults, [[*key, *tokens] for key, tokens in entries.items()])
 
 
 def apply_defaults(invocation: Invocation, schema: MethodSchema, paths: Paths) -> None:
@@ -92,8 +92,8 @@ def defaults(paths: Paths, namespace: str) -> list[str]:
         directory = above
 
 
-def _file(paths: Paths, name: str) -> str:
-    return os.path.join(os.path.dirname(paths.config), f"synapse-{name}")
+def _aliases_file(paths: Paths) -> str:
+    return os.path.join(os.path.dirname(paths.config), "synapse-aliases")
 
 
 def _read(file: str) -> list[list[str]]:

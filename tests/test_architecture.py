@@ -166,11 +166,32 @@ def loaded_by(code: str) -> set[str]:
                 "enum",
             },
         ),
+        (
+            # A call in a pipe.
+            "import synapse.main, synapse.fastpath",
+            {"__future__", "zlib", "_json", "synapse.params.convert", "synapse.preferences"},
+        ),
+        (
+            # Help in a pipe.
+            "import synapse.main, synapse.command, synapse.overview, synapse.help\n"
+            "import synapse.render.pager",
+            {"typing", "re", "json", "enum", "functools", "subprocess", "shutil", "textwrap"},
+        ),
         ("import hubd.daemon.run", {"websockets", "aiosqlite", "mcp", "typer", "rich"}),
         (
             "from hubd.plexus.discovery import BUILT_IN, Source\n"
             "for target in BUILT_IN: Source(target, '').load()",
-            {"httpx2", "httpcore2", "anyio", "anthropic", "openai", "mcp", "html"},
+            {
+                "httpx2",
+                "httpcore2",
+                "anyio",
+                "anthropic",
+                "openai",
+                "mcp",
+                "html",
+                "difflib",
+                "mimetypes",
+            },
         ),
     ],
 )

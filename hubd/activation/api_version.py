@@ -4,14 +4,14 @@ The major number changes when a plugin that works would stop working; the minor 
 something is added. docs/plugins.md states the promise.
 """
 
-import re
 from typing import Final
 
 from hubd.errors import VersionUnsupported
+from hubd.wire.lazy_pattern import lazy_pattern
 
 API_VERSION: Final = "1.0"
 
-_VERSION: Final = re.compile(r"([0-9]+)\.([0-9]+)")
+_VERSION: Final = lazy_pattern(r"([0-9]+)\.([0-9]+)")
 
 
 def check_api_version(where: str, required: str, offered: str = API_VERSION) -> None:

@@ -1,6 +1,5 @@
 """Events: the results of a method. Pydantic models with a `type` tag from the class name."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal
 
@@ -9,10 +8,11 @@ from pydantic_core import CoreSchema
 
 from hubd.activation.declaration.class_checks import check_arguments, name_of
 from hubd.activation.handle import check_kind
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.summary import SUMMARY_KEYWORD, field_names
 from hubd.wire.text import did_you_mean
 
-_WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD_START: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Event(BaseModel):

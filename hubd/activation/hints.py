@@ -3,10 +3,10 @@
 Clients ignore a hint that they don't know, so a misspelt one is an error at import.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypedDict, get_args
 
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.schema import InteractiveHint, SlashCommand
 from hubd.wire.text import did_you_mean
 
@@ -32,8 +32,8 @@ MAX_WEIGHT: Final = 100
 _FLAGS: Final = ("read_only", "destructive", "needs_context", "open_to_sessions")
 # synapse has these commands at every prompt.
 RESERVED_COMMANDS: Final = ("help", "quit")
-_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_PATH: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)+")
+_WORD: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9_]*")
+_PATH: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)+")
 
 
 def check_hints(where: str, hints: Mapping[str, Any], parameters: Iterable[str]) -> None:

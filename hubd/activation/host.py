@@ -14,7 +14,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar
 
@@ -23,6 +22,7 @@ from hubd.errors import HubError
 from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.checks import Finding
 from hubd.wire.handle import WireHandle
+from hubd.wire.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from hubd.activation.base import Activation

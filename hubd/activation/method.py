@@ -4,9 +4,7 @@ Decorators mark and never wrap, so a test calls a method directly. Hints and doc
 once, at import; a mistake is a TypeError that names the class, the method and the remedy.
 """
 
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Annotated, Any, Final, TypeVar, overload
 
@@ -26,6 +24,8 @@ from hubd.activation.declaration.signature import failing_fast, read_signature
 from hubd.activation.handle import Handle, handle_types
 from hubd.activation.hints import McpHints, Rendering, check_choice, check_hints
 from hubd.activation.schema_cache import SCHEMA_CACHE
+from hubd.wire.lazy_dataclass import dataclass
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.schema import InteractiveHint, JsonSchema
 
 # A method yields its events, or returns its only event.
@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., AsyncIterator[Any] | Coroutine[Any, Any, An
 UNIVERSAL: Final = ("schema", "hash", "resolve_handle")
 
 _MARK: Final = "__hubd_mark__"
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_NAME: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -254,14 +254,33 @@ class Method:
     @cached_property
     def params_schema(self) -> JsonSchema:
         """The JSON Schema of the parameters."""
-        return SCHEMA_CACHE.schema(self._module, f"{self._title}.params", self._describe_params)
+        return SCHEMA_CACHE.value(self._module, self._params_key, self._describe_params)
 
     @cached_property
     def returns_schema(self) -> JsonSchema:
         """The JSON Schema of the events."""
-        return SCHEMA_CACHE.schema(
-            self._module, f"{self._title}.returns", lambda: events_schema(self.events)
+        return SCHEMA_CACHE.value(
+            self._module, self._returns_key, lambda: events_schema(self.events)
         )
+
+    def check_schemas(self) -> None:
+        """Build both schemas, unless they are in the cache: then they can be built.
+
+        Raises:
+            PydanticUserError: A type has no JSON Schema.
+        """
+        if not SCHEMA_CACHE.has(self._module, self._params_key):
+            _ = self.params_schema
+        if not SCHEMA_CACHE.has(self._module, self._returns_key):
+            _ = self.returns_schema
+
+    @property
+    def _params_key(self) -> str:
+        return f"{self._title}.params"
+
+    @property
+    def _returns_key(self) -> str:
+        return f"{self._title}.returns"
 
     @property
     def _module(self) -> str:
@@ -325,7 +344,7 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
     )
     try:
         # At import, so that the author sees the error and not a caller.
-        _ = entry.params_schema, entry.returns_schema
+        entry.check_schemas()
     except PydanticUserError as error:
         raise TypeError(f"{where}: a type has no JSON Schema ({error.message})") from error
     return entry

@@ -10,6 +10,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from hubd.storage import ids
+from hubd.wire.lazy_pattern import lazy_pattern
 
 # In the schema only. The code that looks up an id refuses other strings in its own words.
 _PREFIX: Final[JsonDict] = {"pattern": "^[0-9A-Fa-f-]{8,36}$"}
@@ -48,10 +49,10 @@ _UNSAFE: Final = (
 # Joiners are part of some scripts and emoji. Beside ASCII they are only invisible.
 _JOINABLE: Final = rf"[^\u0000-\u007f{_UNSAFE}]"
 NAME_PATTERN: Final = rf"^(?:[^{_UNSAFE}]|{_JOINABLE}(?:[\u200c\u200d]{_JOINABLE})+)*$"
-_NAME: Final = re.compile(NAME_PATTERN)
+_NAME: Final = lazy_pattern(NAME_PATTERN)
 # Tags are invisible too, and have no escape that all dialects of regular expressions share.
 _TAGS: Final = r"\U000e0000-\U000e007f"
-_UNSAFE_CHARACTER: Final = re.compile(f"[{_UNSAFE}{_TAGS}]")
+_UNSAFE_CHARACTER: Final = lazy_pattern(f"[{_UNSAFE}{_TAGS}]")
 
 
 def name_problem(text: str) -> str | None:

@@ -1,7 +1,6 @@
 """Resolvers: their decorator, and their declaration as the hub uses it."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar, get_args, get_origin, overload
 
@@ -11,6 +10,7 @@ from hubd.activation.declaration.signature import read_signature
 from hubd.activation.handle import Handle
 from hubd.activation.method import ResolverMark, plain, set_mark, yielding
 from hubd.activation.schema_cache import SCHEMA_CACHE
+from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.schema import JsonSchema
 
 # A resolver yields the data, or returns it.
@@ -71,7 +71,7 @@ class Resolver:
     def resolve_schema(self) -> JsonSchema:
         """The JSON Schema of the resolved data."""
         function = self.function
-        return SCHEMA_CACHE.schema(
+        return SCHEMA_CACHE.value(
             function.__module__, f"{function.__qualname__}.data", lambda: events_schema(self.events)
         )
 

@@ -1,4 +1,4 @@
-"""A cache of the JSON Schemas of the built-in plugins, so that the hub starts faster.
+"""A cache of the built-in plugins' JSON Schemas and hashes, so that the hub starts faster.
 
 The cache is valid until a file of hubd changes. The schemas of other plugins may depend on
 anything, so they are built at every import.
@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from pydantic import VERSION
 from pydantic_core import from_json, to_json
 
-from hubd.wire.schema import JsonSchema
+T = TypeVar("T")
 
 PACKAGE = "hubd."
 
@@ -27,42 +27,47 @@ class SchemaCache:
         # None until `open`; without a file, nothing is cached.
         self._file: Path | None = None
         self._fingerprint = ""
-        # By module and name.
-        self._schemas: dict[str, Any] = {}
-        # True if the file lacks a schema.
+        # JSON texts by module and name. They are parsed when they are needed, because a daemon
+        # without clients needs few of them.
+        self._texts: dict[str, str] = {}
+        # True if the file lacks a text.
         self._is_stale = False
 
     def open(self, file: Path) -> None:
         """Read the cache, unless it was written by another version of the files."""
         self._file, self._fingerprint = file, fingerprint()
-        self._schemas, self._is_stale = {}, False
+        self._texts, self._is_stale = {}, False
         with suppress(OSError, ValueError):
             content = from_json(file.read_bytes())
             if isinstance(content, dict) and content.get("fingerprint") == self._fingerprint:
-                self._schemas = content["schemas"]
+                self._texts = content["texts"]
 
-    def schema(self, module: str, name: str, make: Callable[[], JsonSchema]) -> JsonSchema:
-        """Return a schema from the cache, or build it.
+    def value(self, module: str, name: str, make: Callable[[], T]) -> T:
+        """Return a schema or a hash from the cache, or build it.
 
         Args:
-            module: The module of the function that the schema describes.
-            name: The name of the schema within the module.
-            make: Builds the schema.
+            module: The module of the function or class that the value describes.
+            name: The name of the value within the module.
+            make: Builds the value, which is JSON.
         """
         if self._file is None or not module.startswith(PACKAGE):
             return make()
         key = f"{module}:{name}"
-        if key not in self._schemas:
-            self._schemas[key], self._is_stale = make(), True
-        schema: JsonSchema = self._schemas[key]
-        return schema
+        if key not in self._texts:
+            self._texts[key], self._is_stale = to_json(make()).decode(), True
+        value: T = from_json(self._texts[key])
+        return value
+
+    def has(self, module: str, name: str) -> bool:
+        """Return whether a value was built before, by the same files."""
+        return f"{module}:{name}" in self._texts
 
     def save(self) -> None:
         """Write the cache. A failure only costs time at the next start."""
         if self._file is None or not self._is_stale:
             return
         temporary = self._file.with_suffix(f".{os.getpid()}")
-        content = {"fingerprint": self._fingerprint, "schemas": self._schemas}
+        content = {"fingerprint": self._fingerprint, "texts": self._texts}
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as written:

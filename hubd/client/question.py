@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
 
 from hubd.wire.item import ANSWERS
+from hubd.wire.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

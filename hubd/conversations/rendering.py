@@ -28,11 +28,11 @@ Binary data: `[binary, image/png, 12,345 bytes: logo.png]`.
   characters. Standard error gets at least half of the limit if it needs that.
 """
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.text import shorten
 
 # Characters of a command, a path, an address or a title in a label.
@@ -43,9 +43,9 @@ COMPLETE: Final = "complete"
 # The first HTTP status that a label names.
 FIRST_ERROR: Final = 400
 
-_BACKTICKS: Final = re.compile("`+")
-_LINE_BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
+_BACKTICKS: Final = lazy_pattern("`+")
+_LINE_BREAKS: Final = lazy_pattern("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_CONTROL: Final = lazy_pattern("[\x00-\x1f\x7f-\x9f]")
 
 
 def render(kind: str, data: Mapping[str, Any], limit: int) -> str | None:

@@ -12,12 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from types import FrameType
 from typing import Any, Final, Protocol
 
 from hubd.errors import StartupFailed
+from hubd.wire.lazy_dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,11 @@ import os
 import resource
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, nullcontext, suppress
+from contextlib import AsyncExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Literal
@@ -60,6 +61,8 @@ LOOPBACK: Final = "127.0.0.1"
 STOP_SECONDS: Final = 9.0
 OPEN_FILES: Final = 4096
 STDERR: Final = 2
+# The longest turn of another thread while the TCP transports are imported.
+TURN_SECONDS: Final = 0.0005
 # Connections that the system keeps until they are accepted.
 BACKLOG: Final = 512
 
@@ -156,7 +159,8 @@ class _Daemon:
             )
             watch.write_record()
             # In a thread, so that clients of the open Unix socket don't wait.
-            await asyncio.to_thread(_import_transports)
+            with _short_turns():
+                await asyncio.to_thread(_import_transports)
             from hubd.mcp.transports.http import serve_mcp_http
             from hubd.rpc.websocket import serve_websocket
 
@@ -239,6 +243,17 @@ def _announced(plugin_sources: Iterable[Source]) -> Iterator[Source]:
             with suppress(OSError):  # `hubd start` was interrupted.
                 os.write(STDERR, f"{LOADING}{source.target}\n".encode())
         yield source
+
+
+@contextmanager
+def _short_turns() -> Iterator[None]:
+    """Let the event loop interrupt other threads sooner. An import is long for the first client."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(TURN_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def _import_transports() -> None:

@@ -4,7 +4,7 @@ This module does not import the SDK, because both transports need it before the 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 
 from hubd.errors import InvalidParams
@@ -12,6 +12,7 @@ from hubd.mcp.transports.delivery import Delivery
 from hubd.plexus.grants import DESCRIPTIVE
 from hubd.plexus.hub import Hub
 from hubd.wire.caller import Client, Context
+from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.text import did_you_mean
 
 # Key of an HTTP request's `Access` in its ASGI scope.

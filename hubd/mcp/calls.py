@@ -8,7 +8,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
@@ -35,6 +34,7 @@ from hubd.plexus.dispatch import Call
 from hubd.rpc.calls import RunningCall
 from hubd.rpc.clients import Clients
 from hubd.wire.item import Done, Guidance, Request, RequestClosed
+from hubd.wire.lazy_dataclass import dataclass
 
 log = logging.getLogger("hubd.transport")
 

@@ -4,11 +4,11 @@ MCP requires that progress grows with every notification, also if a method repea
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic_core import from_json
 
+from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.summary import event_line
 
 # Seconds between two reports.

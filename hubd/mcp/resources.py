@@ -9,7 +9,6 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Container, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote
@@ -45,6 +44,7 @@ from hubd.mcp.uris import (
 )
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub, Node
+from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.values import listed_values
 
 log = logging.getLogger("hubd.transport")

@@ -6,7 +6,7 @@ not cost a client the whole list.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -17,6 +17,7 @@ from hubd.mcp.access import Access
 from hubd.mcp.metaschema import problem_of
 from hubd.plexus.hub import Hub
 from hubd.plexus.namespace import UNIVERSAL_METHODS, resolves
+from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.schema import JsonSchema, MethodSchema
 from hubd.wire.summary import COLUMNS_KEYWORD, SUMMARY_KEYWORD
 from hubd.wire.text import nearest_names, suggestion

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -11,6 +10,7 @@ from mcp_types import ResourceTemplate
 from hubd.mcp.access import Access
 from hubd.plexus.hub import Node
 from hubd.wire.handle import InvalidHandle, WireHandle, parse
+from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.schema import MethodSchema
 
 SCHEME: Final = "plexus://"

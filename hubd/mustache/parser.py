@@ -1,9 +1,9 @@
 """Mustache templates: from text to nodes. `template.py` renders the nodes."""
 
-import re
 from typing import Final, NamedTuple
 
 from hubd.errors import InvalidParams
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.text import shorten
 
 # Sections in sections.
@@ -13,11 +13,11 @@ MAX_DELIMITER: Final = 20
 # Characters of a wrong text that an error message repeats.
 QUOTED: Final = 40
 
-_WHITE: Final = re.compile(r"\s*")
-_REST_OF_LINE: Final = re.compile(r"[ \t]*(?:\r?\n|\Z)")
-_EMPTY_LINE: Final = re.compile(r"\r?\n")
+_WHITE: Final = lazy_pattern(r"\s*")
+_REST_OF_LINE: Final = lazy_pattern(r"[ \t]*(?:\r?\n|\Z)")
+_EMPTY_LINE: Final = lazy_pattern(r"\r?\n")
 # The start of a line that is not empty.
-_LINE: Final = re.compile(r"(?<=\n)(?!\r?\n|\Z)")
+_LINE: Final = lazy_pattern(r"(?<=\n)(?!\r?\n|\Z)")
 
 # The first character of a tag gives its kind; a tag without one of these is a value.
 _SIGILS: Final = "#^/>!=&{<$"

@@ -1,12 +1,13 @@
 """The schemas of activations, with their hashes. Pure functions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 from uuid import UUID
 
 from hubd.activation.base import Activation
 from hubd.activation.method import Method
 from hubd.activation.resolver import Resolver
+from hubd.activation.schema_cache import PACKAGE, SCHEMA_CACHE
 from hubd.wire.schema import Annotations, HandleSchema, MethodSchema, PluginSchema, content_hash
 
 
@@ -41,14 +42,44 @@ def plugin_schema(
     if activation.details:
         schema["long_description"] = activation.details
     if children:
-        hashes = sorted((name, child["hash"]) for name, child in children.items())
-        schema["children_hash"] = content_hash(hashes)
-        schema["hash"] = content_hash([self_hash, schema["children_hash"]])
+        hashes = {name: child["hash"] for name, child in children.items()}
+        schema["children_hash"] = children_hash(hashes)
+        schema["hash"] = tree_hash(self_hash, hashes)
         schema["children"] = [
             {"namespace": name, "description": children[name]["description"], "hash": child_hash}
-            for name, child_hash in hashes
+            for name, child_hash in sorted(hashes.items())
         ]
     return schema
+
+
+def cached_self_hash(activation: Activation, path: str, build: Callable[[], str]) -> str:
+    """Return the hash of a namespace without its children.
+
+    Args:
+        activation: The activation.
+        path: Its path.
+        build: Returns the hash from the schema; a built-in plugin needs it once per installation.
+    """
+    owner = type(activation)
+    functions = [entry.function for entry in activation.methods.values()]
+    functions += [entry.function for entry in activation.resolvers.values()]
+    # A built-in class may have methods of another package. Generated code may have no module.
+    is_built_in = all(str(function.__module__).startswith(PACKAGE) for function in functions)
+    return SCHEMA_CACHE.value(
+        owner.__module__ if is_built_in else "",
+        f"{owner.__qualname__} at {path}: {activation.description}",
+        build,
+    )
+
+
+def children_hash(hashes: Mapping[str, str]) -> str:
+    """Return the hash of all children, from their hashes by name."""
+    return content_hash(sorted(hashes.items()))
+
+
+def tree_hash(self_hash: str, hashes: Mapping[str, str]) -> str:
+    """Return the hash of a namespace with its children, from their hashes by name."""
+    return content_hash([self_hash, children_hash(hashes)]) if hashes else self_hash
 
 
 def method_schema(method: Method, activation: Activation, path: str) -> MethodSchema:
@@ -76,8 +107,8 @@ def method_schema(method: Method, activation: Activation, path: str) -> MethodSc
         ]
     if method.annotations:
         schema["annotations"] = cast(Annotations, dict(method.annotations))
-    hashed: MethodSchema = {**schema, "hash": content_hash(schema)}  # type: ignore[typeddict-item]
-    return hashed
+    schema["hash"] = content_hash(schema)
+    return cast(MethodSchema, schema)
 
 
 def handle_schema(entry: Resolver, activation: Activation, path: str) -> HandleSchema:

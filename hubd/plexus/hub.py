@@ -5,7 +5,6 @@ This module only routes. dispatch.py runs the calls.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
@@ -25,6 +24,7 @@ from hubd.storage.database import Database
 from hubd.storage.search.service import Search
 from hubd.storage.search.source import SearchSource
 from hubd.wire.handle import WireHandle, plugin_id
+from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.paths import HUB_NAME
 from hubd.wire.schema import PluginSchema
 from hubd.wire.text import did_you_mean
@@ -60,6 +60,7 @@ class Node:
         self.plugin_id = plugin_id(path, self.major)
         # Built when it is needed; None after a change in the node or below it.
         self._schema: PluginSchema | None = None
+        self._hash: str | None = None
 
     @property
     def schema(self) -> PluginSchema:
@@ -71,9 +72,20 @@ class Node:
             )
         return self._schema
 
+    @property
+    def hash(self) -> str:
+        """The hash of the schema. The schema of a built-in plugin is not built for it."""
+        if self._hash is None:
+            own = describe.cached_self_hash(
+                self.activation, self.path, lambda: self.schema["self_hash"]
+            )
+            hashes = {name: child.hash for name, child in self.children.items()}
+            self._hash = describe.tree_hash(own, hashes)
+        return self._hash
+
     def forget_schema(self) -> None:
-        """Drop the schema, here and up to the root, after a change."""
-        self._schema = None
+        """Drop the schema and its hash, here and up to the root, after a change."""
+        self._schema = self._hash = None
         if self.parent is not None:
             self.parent.forget_schema()
 
@@ -154,7 +166,7 @@ class Hub:
     @property
     def hash(self) -> str:
         """The hash of the whole tree."""
-        return self.root.schema["hash"]
+        return self.root.hash
 
     @contextmanager
     def listening(self, listener: Callable[[Change], None]) -> Iterator[None]:

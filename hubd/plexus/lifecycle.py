@@ -80,8 +80,8 @@ class Running:
                     await self._hub.database.migrate(below.path, below.activation.migrations)
                     for search_source in below.activation.search_sources():
                         await search_source.check(self._hub.database)
-            # Builds the schema, so that a type without JSON Schema fails here and not in a call.
-            _ = self._hub.hash
+            # Needs the schema, so that a type without JSON Schema fails here and not in a call.
+            _ = node.hash
             await lifespans.start()
         except BaseException:
             lifespans.cancel()

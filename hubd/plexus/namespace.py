@@ -97,7 +97,7 @@ class Namespace:
     @method(streaming=False, read_only=True)
     async def hash(self) -> AsyncIterator[Hash]:
         """Show the hash of a namespace. It changes with the namespace and everything below it."""
-        yield Hash(value=visible_hash(self.node.schema["hash"], self.actor))
+        yield Hash(value=visible_hash(self.node.hash, self.actor))
 
     @method(read_only=True)
     async def resolve_handle(

@@ -78,7 +78,7 @@ class Plexus(SearchMethods, version="1.0.0"):
                 version=node.activation.version,
                 description=node.activation.description,
                 plugin_id=str(node.plugin_id),
-                hash=visible_hash(node.schema["hash"], actor),
+                hash=visible_hash(node.hash, actor),
                 methods=visible_methods(node, actor),
                 children=sorted(
                     name for name, child in node.children.items() if may_see(actor, child)
@@ -94,7 +94,7 @@ class Plexus(SearchMethods, version="1.0.0"):
         for node in self._visible(actor):
             yield NamespaceHash(
                 namespace=node.path,
-                hash=visible_hash(node.schema["hash"], actor),
+                hash=visible_hash(node.hash, actor),
                 self_hash=node.schema["self_hash"],
                 children_hash=node.schema.get("children_hash"),
             )

@@ -1,6 +1,5 @@
 """The search of the root: find stored texts, and find methods."""
 
-import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Final, NotRequired, TypedDict, Unpack
 
@@ -17,9 +16,10 @@ from hubd.storage.search.text import MAX_TERMS, terms_of
 from hubd.storage.search.times import first_second, last_second
 from hubd.wire.caller import Actor
 from hubd.wire.item import Guidance
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.summary import MARKS_KEYWORD
 
-_WORD: Final = re.compile(r"[a-z0-9]+")
+_WORD: Final = lazy_pattern(r"[a-z0-9]+")
 MAX_QUERY: Final = 1000
 MAX_FILTER: Final = 200
 

@@ -6,17 +6,17 @@ names the method, and the call of that method fails.
 
 import inspect
 import logging
-import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
 from hubd.plexus.dispatch import current_call
+from hubd.wire.lazy_pattern import lazy_pattern
 
 log = logging.getLogger(__name__)
 
-_NEVER_AWAITED: Final = re.compile(r"coroutine '(?P<name>[^']+)' was never awaited")
+_NEVER_AWAITED: Final = lazy_pattern(r"coroutine '(?P<name>[^']+)' was never awaited")
 
 
 @contextmanager

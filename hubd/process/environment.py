@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.paths import HOME_VARIABLE, default_data
 
 # Variables that hold secrets of the hub.
-_SECRET: Final = re.compile(r"(HUBD|SYNAPSE)_.*(TOKEN|KEY|SECRET|PASSWORD)", re.ASCII)
+_SECRET: Final = lazy_pattern(r"(HUBD|SYNAPSE)_.*(TOKEN|KEY|SECRET|PASSWORD)", re.ASCII)
 
 
 def child_environment(environ: Mapping[str, str], database: Path | None) -> dict[str, str]:

@@ -3,12 +3,14 @@
 import hmac
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import parse_qs
 
+from hubd.wire.lazy_dataclass import dataclass
+from hubd.wire.lazy_pattern import lazy_pattern
+
 # Any port is allowed, because a tunnel changes it. The name alone reveals DNS rebinding.
-_OURS: Final = re.compile(
+_OURS: Final = lazy_pattern(
     r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII
 )
 

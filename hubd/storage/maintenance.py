@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import re
 import secrets
 import shutil
 import sqlite3
@@ -20,6 +19,7 @@ from hubd.storage.errors import code_of, unusable
 from hubd.storage.identity import refuse_emptied
 from hubd.storage.tables import HUB_MIGRATIONS
 from hubd.wire.checks import Finding
+from hubd.wire.lazy_pattern import lazy_pattern
 
 # Pages that a backup copies between two progress reports: 8 MiB.
 PAGES_AT_ONCE: Final = 2048
@@ -27,7 +27,7 @@ MIB: Final = 1024 * 1024
 # A log that is larger has not been emptied for long: its pages are copied after every 16 MiB.
 LARGE_LOG_BYTES: Final = 1024 * MIB
 # The name of an incomplete backup: its final name and 16 random digits.
-UNFINISHED: Final = re.compile(r".+\.[0-9a-f]{16}")
+UNFINISHED: Final = lazy_pattern(r".+\.[0-9a-f]{16}")
 
 # Receives the current step and its progress.
 Report = Callable[[str], None]

@@ -15,13 +15,14 @@ from typing import Final
 from hubd.errors import DatabaseNewer, DatabaseUnusable
 from hubd.storage.migration_guard import MigrationGuard
 from hubd.storage.tables import HUB_MIGRATIONS
+from hubd.wire.lazy_pattern import lazy_pattern
 
 # "hubd" in ASCII. Identifies the hub's databases.
 APPLICATION_ID: Final = 0x68756264
 
 HUB: Final = "hub"
 
-_DEFERRED: Final = re.compile(r"\bINITIALLY\s+DEFERRED\b", re.IGNORECASE)
+_DEFERRED: Final = lazy_pattern(r"\bINITIALLY\s+DEFERRED\b", re.IGNORECASE)
 
 _RECORDED: Final = "SELECT number, sha256 FROM hub_migrations WHERE owner = ? ORDER BY number"
 

@@ -4,11 +4,12 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from hubd import __version__
+from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.paths import Paths, distrusted
 
 LOW_DISK_BYTES: Final = 500 * 1024 * 1024

@@ -3,8 +3,6 @@
 synapse imports this module on every call, so it imports next to nothing at the top.
 """
 
-from __future__ import annotations
-
 from hubd.wire.paths import distrusted
 
 try:
@@ -70,7 +68,7 @@ class NotAHub(ClientError):
 class Refused(ClientError):
     """The hub refused the request, or the connection."""
 
-    def __init__(self, error: Any) -> None:
+    def __init__(self, error: "Any") -> None:
         """Read a JSON-RPC error."""
         message = error.get("message") if isinstance(error, dict) else None
         super().__init__(str(message or "the hub refused the request without a reason"))
@@ -102,7 +100,7 @@ class UnixConnection:
             self._socket.close()
             raise NotListening(f"no daemon listens on {path}") from error
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Self":
         """Return the connection."""
         return self
 
@@ -185,7 +183,7 @@ class UnixConnection:
 
 def call(
     path: str, method: str, params: object, *, timeout_seconds: float | None = None
-) -> Iterator[dict[str, Any]]:
+) -> "Iterator[dict[str, Any]]":
     """Yield the items of one call, `done` included.
 
     Args:
@@ -207,7 +205,7 @@ def call(
             raise Disconnected(f"the daemon does not answer on {path}") from None
 
 
-def items(connection: Connection) -> Iterator[dict[str, Any]]:
+def items(connection: "Connection") -> "Iterator[dict[str, Any]]":
     """Yield the items of the only call on a connection, `done` included.
 
     Raises:
@@ -222,7 +220,7 @@ def items(connection: Connection) -> Iterator[dict[str, Any]]:
                 return
 
 
-def item_of(message: bytes) -> dict[str, Any] | None:
+def item_of(message: bytes) -> "dict[str, Any] | None":
     """Return the stream item in a message; None for a reply.
 
     Raises:

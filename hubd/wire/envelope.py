@@ -20,13 +20,19 @@ __all__ = [
     "request",
 ]
 
-try:
-    from _json import encode_basestring_ascii as quote
-except ImportError:  # not CPython
-    from json.encoder import encode_basestring_ascii as quote
-
 # The error code of a server without room for another connection or call.
 OVERLOADED = -32000
+
+
+def quote(text: str) -> str:
+    """Return a text as JSON."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    try:
+        from _json import encode_basestring_ascii
+    except ImportError:  # not CPython
+        from json.encoder import encode_basestring_ascii
+    return encode_basestring_ascii(text)
 
 
 def request(request_id: int | str, method: str, params: str) -> bytes:

@@ -4,7 +4,6 @@ This module does not know the plugins. The hub finds the owner of a handle and c
 values.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,15 +11,16 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 from uuid import NAMESPACE_OID, UUID, uuid5
 
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.text import shorten
 
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-_HEAD: Final = re.compile(r"([A-Za-z0-9._-]+)@([A-Za-z0-9._-]+)::([A-Za-z0-9._-]+)")
+_NAME: Final = lazy_pattern(r"[A-Za-z0-9._-]+")
+_HEAD: Final = lazy_pattern(r"([A-Za-z0-9._-]+)@([A-Za-z0-9._-]+)::([A-Za-z0-9._-]+)")
 # Characters that are escaped in a meta value: the separator, the escape and control characters.
-_UNSAFE: Final = re.compile(r"[%:\x00-\x1f\x7f-\x9f]")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_UNSAFE: Final = lazy_pattern(r"[%:\x00-\x1f\x7f-\x9f]")
+_CONTROL: Final = lazy_pattern(r"[\x00-\x1f\x7f-\x9f]")
+_SURROGATE: Final = lazy_pattern("[\ud800-\udfff]")
+_BAD_ESCAPE: Final = lazy_pattern(r"%(?![0-9A-Fa-f]{2})")
 # The characters of an invalid handle that an error message repeats.
 _QUOTED_LENGTH: Final = 80
 

@@ -24,6 +24,7 @@ class Paths:
         "config",
         "data",
         "database",
+        "defaults",
         "lock",
         "log",
         "mcp_socket",
@@ -52,6 +53,8 @@ class Paths:
         # The directory of clients' caches. It can be deleted at any time.
         self.cache = os.path.join(cache, "cache") if home is not None else cache
         self.config = os.path.join(config, "config.toml")
+        # The default parameters that a user of synapse has stored.
+        self.defaults = os.path.join(config, "synapse-defaults")
         self.data = data
         self.database = os.path.join(data, "hub.db")
         self.token = os.path.join(data, "token")

@@ -15,22 +15,29 @@ Three kinds of invisible characters stay, because ordinary text needs them:
 Anywhere else these characters are shown too: a run of them can carry a hidden message.
 """
 
-import re
+from hubd.wire.lazy_pattern import lazy_pattern
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
 
 # Whole sequences, in their 7-bit and 8-bit forms.
-_SEQUENCES = re.compile(
+_SEQUENCES = lazy_pattern(
     r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|\x1b[ -/]*[0-~]"
 )
 # Every control character except tab and newline.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROLS = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+# Common characters that stay: a text of these and of printable ASCII needs no expressions.
+_HARMLESS = dict.fromkeys(map(ord, "\t\n…–—·’“”‹›"))
 
 # The sequences that set colours and other styles of text.
-_STYLES = re.compile(r"(\x1b\[[0-9;:]*m)")
+_STYLES = lazy_pattern(r"(\x1b\[[0-9;:]*m)")
 # A colour by its number or its parts, then the style that hides text.
-_COLOUR = re.compile(r"[345]8[;:](?:5[;:][0-9]*|2(?:[;:][0-9]*){1,4})")
-_CONCEALED = re.compile(r"(?:^|[;:\[])0*8(?:[;:m]|$)")
+_COLOUR = lazy_pattern(r"[345]8[;:](?:5[;:][0-9]*|2(?:[;:][0-9]*){1,4})")
+_CONCEALED = lazy_pattern(r"(?:^|[;:\[])0*8(?:[;:m]|$)")
 # Ends all styles.
 RESET = "\x1b[0m"
 
@@ -45,7 +52,7 @@ _JOINING = (
 _RIGHT_TO_LEFT = "\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff"
 _IDEOGRAPHS = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
-_INVISIBLE = re.compile(
+_INVISIBLE = lazy_pattern(
     # Always shown: embeddings, overrides, isolates, zero width spaces, fillers, tags, separators.
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2028-\u202e\u2060-\u206f"
     "\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -61,6 +68,9 @@ _INVISIBLE = re.compile(
 def clean(text: str) -> str:
     """Return the text without control characters, and with invisible ones as `‹U+202E›`."""
     if text.isascii() and text.isprintable():
+        return text
+    rest = text.translate(_HARMLESS)
+    if rest.isascii() and rest.isprintable():
         return text
     text = _CONTROLS.sub("", _SEQUENCES.sub("", text))
     return text if text.isascii() else _INVISIBLE.sub(_name, text)
@@ -111,10 +121,10 @@ def escape_json(text: str) -> str:
     return _INVISIBLE.sub(_escape, _CONTROLS.sub(_escape, text))
 
 
-def _name(match: re.Match[str]) -> str:
+def _name(match: "re.Match[str]") -> str:
     return f"‹U+{ord(match[0]):04X}›"
 
 
-def _escape(match: re.Match[str]) -> str:
+def _escape(match: "re.Match[str]") -> str:
     units = match[0].encode("utf-16-be").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

@@ -1,15 +1,13 @@
 """The cache of a hub's schema: one file per hub, replaced in one step.
 
-A small index comes first, then each method by itself, so a call reads only the method it needs.
-The format is `marshal`, which costs a third of JSON. The file can be deleted at any time.
+A small index of the namespaces comes first, then each method and each namespace by itself. So a
+call reads only the namespace and the method that it needs. The format is `marshal`, which costs a
+third of JSON. The file can be deleted at any time.
 """
-
-from __future__ import annotations
 
 import marshal
 import os
 import sys
-from zlib import crc32
 
 from synapse.errors import CommandError
 
@@ -19,10 +17,12 @@ if TYPE_CHECKING:
 
     from hubd.wire.schema import MethodSchema, PluginSchema
 
-MAGIC = b"synapse cache 4\n"
+MAGIC = b"synapse cache 5\n"
 # The size of the three numbers after the magic: the length of the index, the length of the
 # methods, and the checksum of the index.
 _NUMBER_BYTES = 8
+# The largest prime below 2**30: Python divides by it in one pass over a long number.
+_CHECKSUM_PRIME = 1_073_741_789
 
 
 class DamagedCache(CommandError):
@@ -37,11 +37,14 @@ class DamagedCache(CommandError):
 class Cache:
     """The schema of a hub at the time when the hub had this hash."""
 
-    def __init__(self, file: int, index: dict[str, Any], start: int) -> None:
+    def __init__(self, file: int, index: "dict[str, Any]", start: int) -> None:
         # Open until the object is deleted, because another process may replace the file.
         self._file = file
-        self._namespaces: dict[str, Any] = index["namespaces"]
-        # The offset of the first method in the file.
+        # The offset, length and checksum of each namespace.
+        self._places: dict[str, tuple[int, int, int]] = index["namespaces"]
+        # The namespaces that were read so far.
+        self._namespaces: dict[str, dict[str, Any]] = {}
+        # The offset of the first entry after the index.
         self._start = start
         self.hash: str = index["hash"]
         self.root: str = index["root"]
@@ -49,59 +52,65 @@ class Cache:
 
     def has_namespace(self, path: str) -> bool:
         """Return whether the hub has a namespace."""
-        return path in self._namespaces and path != ""
+        return path in self._places and path != ""
 
     def children(self, path: str) -> list[str]:
         """Return the names of a namespace's children; "" is the root."""
-        children: list[str] = self._namespaces[path or self.root]["children"]
+        children: list[str] = self._entry(path or self.root)["children"]
         return children
 
     def methods(self, path: str) -> list[str]:
         """Return the methods that a namespace lists, in the hub's order."""
-        entries = self._namespaces[path]["methods"]
+        entries = self._entry(path)["methods"]
         return [name for name, (description, *_) in entries.items() if description is not None]
 
     def has_method(self, path: str, name: str) -> bool:
         """Return whether a namespace has a method, listed or not."""
-        return path in self._namespaces and name in self._namespaces[path]["methods"]
+        return path in self._places and name in self._entry(path)["methods"]
 
     def describe(self, path: str) -> str:
         """Return the description of a namespace, one line."""
-        description: str = self._namespaces[path]["description"]
+        description: str = self._entry(path)["description"]
         return description
 
     def describe_method(self, path: str, name: str) -> str:
         """Return the description of a method, one line."""
-        description: str = self._namespaces[path]["methods"][name][0] or ""
+        description: str = self._entry(path)["methods"][name][0] or ""
         return description
 
     def weights(self, path: str) -> dict[str, int]:
         """Return the weights of a namespace's methods, for those that have one."""
-        weights: dict[str, int] = self._namespaces[path]["weights"]
+        weights: dict[str, int] = self._entry(path)["weights"]
         return weights
 
-    def method(self, path: str, name: str) -> MethodSchema:
+    def method(self, path: str, name: str) -> "MethodSchema":
         """Return the schema of a method."""
-        schema: MethodSchema = self._read(*self._namespaces[path]["methods"][name][1:])
+        schema: MethodSchema = self._read(*self._entry(path)["methods"][name][1:])
         return schema
 
-    def namespace(self, path: str) -> PluginSchema:
+    def namespace(self, path: str) -> "PluginSchema":
         """Return the schema of a namespace with an empty list of methods."""
-        schema: PluginSchema = self._read(*self._namespaces[path]["rest"])
+        schema: PluginSchema = self._read(*self._entry(path)["rest"])
         return {**schema, "methods": []}
 
-    def whole(self, path: str) -> PluginSchema:
+    def whole(self, path: str) -> "PluginSchema":
         """Return the schema of a namespace with its methods."""
         methods = [self.method(path, name) for name in self.methods(path)]
         return {**self.namespace(path), "methods": methods}
 
     def paths(self) -> list[str]:
         """Return the paths of all namespaces."""
-        return list(self._namespaces)
+        return list(self._places)
 
-    def _read(self, offset: int, length: int, checksum: int) -> Any:
+    def _entry(self, path: str) -> "dict[str, Any]":
+        """Return the descriptions and places of a namespace."""
+        if path not in self._namespaces:
+            self._namespaces[path] = self._read(*self._places[path])
+        return self._namespaces[path]
+
+    def _read(self, offset: int, length: int, checksum: int) -> "Any":
         blob = os.pread(self._file, length, self._start + offset)
-        if crc32(blob) != checksum:
+        if _checksum(blob) != checksum:
             raise DamagedCache
         return marshal.loads(blob)
 
@@ -119,6 +128,11 @@ def cache_path(directory: str, address: str = "") -> str:
         safe = "".join(char if char.isascii() and char.isalnum() else "_" for char in address)
         name = f"{safe[:80]}-{sha256(address.encode()).hexdigest()[:16]}"
     return os.path.join(directory, f"{name}.{sys.implementation.cache_tag}")
+
+
+def _checksum(content: bytes) -> int:
+    """Return a number that a damaged content does not have. `zlib` takes longer to import."""
+    return int.from_bytes(content, "little") % _CHECKSUM_PRIME
 
 
 def load(path: str) -> Cache | None:
@@ -148,7 +162,7 @@ def _read_index(file: int) -> Cache:
     if not head.startswith(MAGIC) or os.fstat(file).st_size != start + rest:
         raise ValueError("not a cache, or cut short")
     index = os.read(file, size)
-    if crc32(index) != checksum:
+    if _checksum(index) != checksum:
         raise ValueError("damaged")
     return Cache(file, marshal.loads(index), start)
 
@@ -157,7 +171,7 @@ def store(
     path: str,
     root: str,
     version: str,
-    schemas: dict[str, PluginSchema],
+    schemas: "dict[str, PluginSchema]",
     hub_hash: str | None = None,
 ) -> Cache:
     """Write a hub's schemas to a file.
@@ -175,11 +189,11 @@ def store(
     blobs: list[bytes] = []
     position = 0
 
-    def add(value: Any) -> tuple[int, int, int]:
+    def add(value: "Any") -> tuple[int, int, int]:
         nonlocal position
         blob = marshal.dumps(value)
         blobs.append(blob)
-        place = (position, len(blob), crc32(blob))
+        place = (position, len(blob), _checksum(blob))
         position += len(blob)
         return place
 
@@ -190,7 +204,7 @@ def store(
         for entry in schemas[root]["methods"]
         if entry["name"] in ("schema", "hash", "resolve_handle")
     ]
-    namespaces: dict[str, Any] = {}
+    namespaces: dict[str, tuple[int, int, int]] = {}
     for name, schema in schemas.items():
         methods: dict[str, Any] = {
             entry["name"]: (entry["description"], *add(entry)) for entry in schema["methods"]
@@ -199,7 +213,7 @@ def store(
         for method, *place in universal:
             if method in own and (method != "resolve_handle" or resolves):
                 methods.setdefault(method, (None, *place))
-        namespaces[name] = {
+        described = {
             "description": schema["description"],
             "children": [child["namespace"] for child in schema.get("children", [])],
             "methods": methods,
@@ -210,6 +224,7 @@ def store(
             },
             "rest": add({key: value for key, value in schema.items() if key != "methods"}),
         }
+        namespaces[name] = add(described)
     index = marshal.dumps(
         {
             "hash": hub_hash or schemas[root]["hash"],
@@ -222,7 +237,7 @@ def store(
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "wb") as file:
         file.write(MAGIC)
-        for number in (len(index), position, crc32(index)):
+        for number in (len(index), position, _checksum(index)):
             file.write(number.to_bytes(_NUMBER_BYTES, "big"))
         file.write(index + b"".join(blobs))
     os.replace(temporary, path)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
 
 from hubd.wire.paths import Paths
 from synapse.argv import HUB_VARIABLE
@@ -13,7 +11,10 @@ from synapse.errors import CommandError, NoDaemon, UsageError, suggestion
 from synapse.hub.cache import cache_path
 from synapse.hub.client import UnixConnection
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hubd.wire.client import Connection
     from synapse.argv import Invocation
 
@@ -54,6 +55,8 @@ class LocalHub:
             return None
 
     def _start(self) -> None:
+        import subprocess
+
         home = ["--home", os.path.abspath(self._home)] if self._home else []
         # -P: modules in the current directory must not replace those of the daemon.
         command = [sys.executable, "-P", "-m", "hubd", "start", *home]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, cast
 
 from hubd.wire.client import NotAHub, Refused
 from hubd.wire.envelope import request
@@ -17,7 +16,10 @@ from synapse.errors import CommandError
 from synapse.hub.cache import Cache, load, store
 from synapse.hub.client import command_error, items
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hubd.wire.client import Connection
     from hubd.wire.schema import MethodSchema, PluginSchema
 
@@ -189,7 +191,7 @@ def _completed(path: str, schema: Content) -> PluginSchema:
         "methods": methods,
         "children": [child for child in children if isinstance(child.get("namespace"), str)],
     }
-    return cast("PluginSchema", completed)
+    return completed  # type: ignore[return-value]
 
 
 def _completed_method(method: Content) -> MethodSchema:
@@ -198,7 +200,7 @@ def _completed_method(method: Content) -> MethodSchema:
     )
     params = _with_defaults(_object(schema["params"]), type="object", properties={})
     completed = {**schema, "params": params, "returns": _object(schema["returns"])}
-    return cast("MethodSchema", completed)
+    return completed  # type: ignore[return-value]
 
 
 def _with_defaults(schema: Content, **defaults: Any) -> Content:

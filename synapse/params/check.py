@@ -1,7 +1,5 @@
 """Check params against their schema before they are sent: types, names and allowed values."""
 
-from __future__ import annotations
-
 from synapse.errors import UsageError, suggestion
 from synapse.params.schemas import allowed_values, dashed, is_handle, kind_name, one_of
 from synapse.params.values import brief, is_kind, printable, spelled
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
     from synapse.params.schemas import Schemas
 
 
-def check_params(schemas: Schemas, params: dict[str, Any]) -> None:
+def check_params(schemas: "Schemas", params: "dict[str, Any]") -> None:
     """Check all params of a method.
 
     Raises:
@@ -40,7 +38,7 @@ def check_params(schemas: Schemas, params: dict[str, Any]) -> None:
             check(schemas, f"--{dashed(name)}", value, schemas.properties[name])
 
 
-def check(schemas: Schemas, where: str, value: Any, schema: JsonSchema) -> None:
+def check(schemas: "Schemas", where: str, value: "Any", schema: "JsonSchema") -> None:
     """Check a value against a schema that may be a union.
 
     Raises:
@@ -65,7 +63,7 @@ def check(schemas: Schemas, where: str, value: Any, schema: JsonSchema) -> None:
         raise problem
 
 
-def check_variant(schemas: Schemas, where: str, value: Any, schema: JsonSchema) -> None:
+def check_variant(schemas: "Schemas", where: str, value: "Any", schema: "JsonSchema") -> None:
     """Check a value against a schema that is not a union.
 
     Raises:
@@ -91,7 +89,9 @@ def check_variant(schemas: Schemas, where: str, value: Any, schema: JsonSchema) 
         _check_object(schemas, where, value, schema)
 
 
-def _check_object(schemas: Schemas, where: str, value: dict[str, Any], schema: JsonSchema) -> None:
+def _check_object(
+    schemas: "Schemas", where: str, value: "dict[str, Any]", schema: "JsonSchema"
+) -> None:
     properties = schema.get("properties", {})
     for name in schema.get("required", []):
         if name not in value:
@@ -105,5 +105,5 @@ def _check_object(schemas: Schemas, where: str, value: dict[str, Any], schema: J
             check(schemas, part, entry, below)
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(one: "Any", other: "Any") -> bool:
     return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -1,7 +1,5 @@
 """Convert the texts of one parameter to JSON, by its schema."""
 
-from __future__ import annotations
-
 from hubd.wire.envelope import dumps
 from synapse.errors import UsageError, suggestion
 from synapse.params.check import check, check_variant
@@ -42,12 +40,12 @@ if TYPE_CHECKING:
 class Converter:
     """Converts texts by one schema; its methods are recursive over the schema's parts."""
 
-    def __init__(self, schemas: Schemas) -> None:
+    def __init__(self, schemas: "Schemas") -> None:
         self._schemas = schemas
 
     def convert(
-        self, where: str, entries: list[Entry], schema: JsonSchema, before: Any = None
-    ) -> Any:
+        self, where: str, entries: "list[Entry]", schema: "JsonSchema", before: "Any" = None
+    ) -> "Any":
         """Return one parameter from all its texts.
 
         Args:
@@ -75,8 +73,8 @@ class Converter:
         raise UsageError(f"{where} is given {len(plain)} times")
 
     def _first_fit(
-        self, where: str, variants: list[JsonSchema], convert: Callable[[JsonSchema], Any]
-    ) -> Any:
+        self, where: str, variants: "list[JsonSchema]", convert: "Callable[[JsonSchema], Any]"
+    ) -> "Any":
         """Return the value by the first variant that it fits."""
         problems: list[UsageError] = []
         for variant in variants:
@@ -89,7 +87,7 @@ class Converter:
                 return value
         raise problems[0]
 
-    def _one(self, where: str, text: str, schema: JsonSchema) -> Any:
+    def _one(self, where: str, text: str, schema: "JsonSchema") -> "Any":
         """Return a value from its only text."""
         variants = self._schemas.variants(schema)
         takes_null = any(entry.get("type") == "null" for entry in variants)
@@ -111,12 +109,12 @@ class Converter:
                 return value
         return self._string(where, text, strings, others)
 
-    def _takes_any_text(self, schema: JsonSchema) -> bool:
+    def _takes_any_text(self, schema: "JsonSchema") -> bool:
         if schema.get("type") == "array" and isinstance(schema.get("items"), dict):
             return any(map(is_any_text, self._schemas.variants(schema["items"])))
         return is_any_text(schema)
 
-    def _json_beside_text(self, where: str, text: str, variants: list[JsonSchema]) -> Any:
+    def _json_beside_text(self, where: str, text: str, variants: "list[JsonSchema]") -> "Any":
         """Return a text as JSON if a variant allows that value; else it stays a text."""
         if text[:1] not in tuple('"[{-0123456789') and text not in ("true", "false"):
             return NOT_JSON
@@ -128,7 +126,7 @@ class Converter:
             return NOT_JSON
         return value if self._fits(where, value, variants) else NOT_JSON
 
-    def _fits(self, where: str, value: Any, variants: list[JsonSchema]) -> bool:
+    def _fits(self, where: str, value: "Any", variants: "list[JsonSchema]") -> bool:
         try:
             check(self._schemas, where, value, {"anyOf": variants})
         except UsageError:
@@ -136,7 +134,7 @@ class Converter:
         return value is not NOT_JSON
 
     def _string(
-        self, where: str, text: str, variants: list[JsonSchema], others: list[JsonSchema]
+        self, where: str, text: str, variants: "list[JsonSchema]", others: "list[JsonSchema]"
     ) -> str:
         choices: list[str] = []
         for variant in variants:
@@ -150,7 +148,7 @@ class Converter:
             hint=suggestion(text, choices) if len(choices) > 5 else "",
         )
 
-    def _value(self, where: str, text: str, schema: JsonSchema, union: JsonSchema) -> Any:
+    def _value(self, where: str, text: str, schema: "JsonSchema", union: "JsonSchema") -> "Any":
         kind = schema.get("type")
         if kind == "array":
             return self._array(where, [text], schema)
@@ -165,7 +163,7 @@ class Converter:
             raise UsageError(f"{where} must be {kind_name(schema)}, not {brief(text)}")
         return value
 
-    def _array(self, where: str, texts: list[str], schema: JsonSchema) -> list[Any]:
+    def _array(self, where: str, texts: list[str], schema: "JsonSchema") -> "list[Any]":
         fixed: list[JsonSchema] = schema.get("prefixItems", [])
         items: JsonSchema = schema["items"] if isinstance(schema.get("items"), dict) else {}
         if len(texts) == 1 and texts[0].lstrip().startswith("["):
@@ -183,11 +181,11 @@ class Converter:
     def _object(
         self,
         where: str,
-        dotted: list[Entry],
+        dotted: "list[Entry]",
         plain: list[str],
-        schema: JsonSchema,
-        start: dict[str, Any],
-    ) -> Any:
+        schema: "JsonSchema",
+        start: "dict[str, Any]",
+    ) -> "Any":
         value = dict(start)
         pairs = list(dotted)
         for text in plain:
@@ -207,8 +205,8 @@ class Converter:
         )
 
     def _fill(
-        self, where: str, pairs: list[Entry], start: dict[str, Any], variant: JsonSchema
-    ) -> dict[str, Any]:
+        self, where: str, pairs: "list[Entry]", start: "dict[str, Any]", variant: "JsonSchema"
+    ) -> "dict[str, Any]":
         """Return an object with its parts, by one variant of its schema."""
         value = dict(start)
         schemas: dict[str, JsonSchema] = {}
@@ -227,8 +225,8 @@ class Converter:
         return value
 
     def _likely_variants(
-        self, where: str, pairs: list[Entry], value: dict[str, Any], schema: JsonSchema
-    ) -> list[JsonSchema]:
+        self, where: str, pairs: "list[Entry]", value: "dict[str, Any]", schema: "JsonSchema"
+    ) -> "list[JsonSchema]":
         """Return the variants that allow an object with these keys, the likeliest first."""
         objects = [entry for entry in self._schemas.variants(schema) if may_be_object(entry)]
         if not objects:
@@ -241,7 +239,7 @@ class Converter:
             objects = self._schemas.tagged(where, tag, text, objects)
         heads = {fold(path.partition(".")[0]) for path, _ in pairs} | {fold(key) for key in value}
 
-        def is_unlikely(entry: JsonSchema) -> bool:
+        def is_unlikely(entry: "JsonSchema") -> bool:
             names = {fold(name) for name in entry.get("properties", {})}
             required = {fold(name) for name in entry.get("required", [])}
             return not (required <= heads and (heads <= names or other_parts(entry) is not None))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
-from shlex import quote
-from typing import TYPE_CHECKING, Any
-
+from hubd.wire.lazy_pattern import lazy_pattern
 from synapse.params.schemas import Schemas, dashed, one_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hubd.wire.schema import JsonSchema
 
 # The placeholder of a handle.
@@ -20,8 +19,9 @@ TEXTS = ("hello", "world", "again")
 MAX_DEPTH = 8
 
 # An example in the description of a parameter.
-_SUCH_AS = re.compile(r"\b(?:such as|for example) `([^`\s]+)`")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SUCH_AS = lazy_pattern(r"\b(?:such as|for example) `([^`\s]+)`")
+_UUID = lazy_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID_LENGTH = 36
 _FORMATS = {
     "date-time": "2026-01-31T12:00:00Z",
     "date": "2026-01-31",
@@ -64,7 +64,7 @@ def arguments(params: JsonSchema, existing: dict[str, str] | None = None) -> str
                 words += [flag, existing[name]]
                 continue
             value = _value(params["properties"].get(name, {}), schemas, 0)
-            if isinstance(value, str) and (is_id(name) or _UUID.fullmatch(value)):
+            if isinstance(value, str) and (is_id(name) or _is_uuid(value)):
                 raise NoExample  # Only the hub creates ids.
             if value in TEXTS:
                 # Two names in one example differ.
@@ -76,6 +76,10 @@ def arguments(params: JsonSchema, existing: dict[str, str] | None = None) -> str
     return "".join(f" {word}" for word in words)
 
 
+def _is_uuid(text: str) -> bool:
+    return len(text) == UUID_LENGTH and _UUID.fullmatch(text) is not None
+
+
 def _spelled(flag: str, value: Any) -> list[str]:
     if isinstance(value, bool):
         return [flag if value else flag.replace("--", "--no-", 1)]
@@ -85,7 +89,16 @@ def _spelled(flag: str, value: Any) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    return quote(value if isinstance(value, str) else json.dumps(value))
+    if not isinstance(value, str):
+        import json
+
+        value = json.dumps(value)
+    text: str = value
+    if text.isascii() and text.replace("_", "").isalnum():
+        return text
+    from shlex import quote
+
+    return quote(text)
 
 
 def _value(schema: JsonSchema, schemas: Schemas, depth: int) -> Any:
@@ -144,7 +157,9 @@ def _array(schema: JsonSchema, schemas: Schemas, depth: int) -> list[Any]:
 
 
 def _string(schema: JsonSchema) -> str:
-    if given := _SUCH_AS.search(schema.get("description", "")):
+    description = schema.get("description", "")
+    # A match needs a backtick. Without one, `re` is not imported.
+    if "`" in description and (given := _SUCH_AS.search(description)):
         return given[1]
     if "pattern" in schema or schema.get("format") == "uuid":
         raise NoExample

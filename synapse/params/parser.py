@@ -5,13 +5,10 @@ and `kind` decides the type of `name`. Then each parameter is converted, and all
 Nothing heavy is imported unless a value is itself JSON.
 """
 
-from __future__ import annotations
-
 from synapse.argv import looks_like_option
 from synapse.errors import UsageError, suggestion
 from synapse.params.check import check_params
-from synapse.params.convert import Converter
-from synapse.params.schemas import Schemas, dashed, fold, is_reference
+from synapse.params.schemas import Schemas, dashed, fold, is_any_text, is_handle, is_reference
 from synapse.params.values import brief, is_text, json_object, printable
 
 TYPE_CHECKING = False
@@ -25,12 +22,12 @@ if TYPE_CHECKING:
 
 def parse(
     tokens: list[str],
-    schema: JsonSchema,
-    sources: Sources | None = None,
+    schema: "JsonSchema",
+    sources: "Sources | None" = None,
     *,
     aliases: dict[str, list[str]] | None = None,
     base: str | None = None,
-) -> dict[str, Any]:
+) -> "dict[str, Any]":
     """Return the params of a method.
 
     Args:
@@ -45,24 +42,34 @@ def parse(
     """
     schemas = Schemas(schema)
     flags = _Flags(schemas, aliases or {}, sources)
-    converter = Converter(schemas)
     params: dict[str, Any] = {}
     if base is not None:
         text = flags.text("--params", base)
         params = flags.without_aliases(json_object("--params", text))
     for name, entries in flags.gather(tokens).items():
-        params[name] = converter.convert(
-            f"--{dashed(name)}", entries, schemas.properties[name], before=params.get(name)
-        )
+        params[name] = _value(schemas, name, entries, params.get(name))
     check_params(schemas, params)
     return params
+
+
+def _value(schemas: Schemas, name: str, entries: "list[Entry]", before: "Any") -> "Any":
+    """Return one parameter from all its texts; `before` is its value in `--params`."""
+    schema = schemas.properties[name]
+    if len(entries) == 1 and not entries[0][0]:
+        variants = schemas.variants(schema)
+        if len(variants) == 1 and is_any_text(variants[0]) and not is_handle(variants[0]):
+            # The usual case needs no conversion, so the module is not imported.
+            return entries[0][1]
+    from synapse.params.convert import Converter
+
+    return Converter(schemas).convert(f"--{dashed(name)}", entries, schema, before=before)
 
 
 class _Flags:
     """The flags of a method, and the parameters that they stand for."""
 
     def __init__(
-        self, schemas: Schemas, aliases: dict[str, list[str]], sources: Sources | None
+        self, schemas: Schemas, aliases: dict[str, list[str]], sources: "Sources | None"
     ) -> None:
         self._schemas = schemas
         self._sources = sources
@@ -72,7 +79,7 @@ class _Flags:
             for other in others:
                 self._names.setdefault(fold(other), name)
 
-    def without_aliases(self, params: dict[str, Any]) -> dict[str, Any]:
+    def without_aliases(self, params: "dict[str, Any]") -> "dict[str, Any]":
         """Return the params under their main names; unknown names stay.
 
         Raises:
@@ -100,7 +107,7 @@ class _Flags:
             self._sources = Sources()
         return self._sources.text(flag, raw, literal_dash=literal_dash)
 
-    def gather(self, tokens: list[str]) -> dict[str, list[Entry]]:
+    def gather(self, tokens: list[str]) -> "dict[str, list[Entry]]":
         """Return the values of each parameter, in the order of the tokens.
 
         Raises:
@@ -155,12 +162,12 @@ class _Flags:
             f"unknown parameter --{printable(flag)}", hint=suggestion(f"--{flag}", names)
         )
 
-    def _is_switch(self, schema: JsonSchema, rest: str) -> bool:
+    def _is_switch(self, schema: "JsonSchema", rest: str) -> bool:
         """Return whether a flag needs no value, because it is a boolean in every variant."""
         ends = [end for end in self._schemas.ends(schema, rest) if end.get("type") != "null"]
         return bool(ends) and all(end.get("type") == "boolean" for end in ends)
 
-    def _is_reference(self, schema: JsonSchema, rest: str) -> bool:
+    def _is_reference(self, schema: "JsonSchema", rest: str) -> bool:
         """Return whether a value is a handle or an id, which never ends with a newline."""
         ends = self._schemas.ends(schema, rest)
         ends += [

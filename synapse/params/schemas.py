@@ -1,7 +1,5 @@
 """Read JSON Schema as pydantic emits it: references, variants of unions, parts of objects."""
 
-from __future__ import annotations
-
 from synapse.errors import UsageError
 from synapse.params.values import brief, spelled
 
@@ -18,11 +16,11 @@ MAX_REFERENCES = 32
 class Schemas:
     """A JSON Schema together with its definitions."""
 
-    def __init__(self, schema: JsonSchema) -> None:
+    def __init__(self, schema: "JsonSchema") -> None:
         self.root = schema
         self.properties: dict[str, JsonSchema] = schema.get("properties", {})
 
-    def resolve(self, schema: JsonSchema) -> JsonSchema:
+    def resolve(self, schema: "JsonSchema") -> "JsonSchema":
         """Return the schema that a reference leads to.
 
         Raises:
@@ -43,7 +41,7 @@ class Schemas:
                 return schema
         raise UsageError("the schema refers to itself without end")
 
-    def variants(self, schema: JsonSchema) -> list[JsonSchema]:
+    def variants(self, schema: "JsonSchema") -> "list[JsonSchema]":
         """Return the alternatives of a schema, with all unions resolved."""
         schema = self.resolve(schema)
         union = schema.get("anyOf") or schema.get("oneOf")
@@ -54,7 +52,7 @@ class Schemas:
             return [{**schema, "type": entry} for entry in kind]
         return [schema] if kind is not None else by_type(schema)
 
-    def discriminator(self, schema: JsonSchema) -> str:
+    def discriminator(self, schema: "JsonSchema") -> str:
         """Return the property that selects the variant of a union; empty for other schemas."""
         schema = self.resolve(schema)
         if "discriminator" in schema:
@@ -65,8 +63,8 @@ class Schemas:
         return ""
 
     def tagged(
-        self, where: str, tag: str, value: str | None, variants: list[JsonSchema]
-    ) -> list[JsonSchema]:
+        self, where: str, tag: str, value: str | None, variants: "list[JsonSchema]"
+    ) -> "list[JsonSchema]":
         """Return the variants with a value of their discriminator.
 
         Raises:
@@ -87,7 +85,7 @@ class Schemas:
             raise UsageError(f"{where}.{tag} is missing; it must be one of {names_of_all}")
         raise UsageError(f"{where}.{tag} must be one of {names_of_all}, not {brief(value)}")
 
-    def part(self, variant: JsonSchema, path: str) -> tuple[str, str, JsonSchema] | None:
+    def part(self, variant: "JsonSchema", path: str) -> "tuple[str, str, JsonSchema] | None":
         """Return the first part of a dotted name, the rest of the name, and the part's schema.
 
         The result is None if the schema has no such part.
@@ -109,7 +107,7 @@ class Schemas:
             return head, rest, more
         return path, "", more
 
-    def ends(self, schema: JsonSchema, path: str) -> list[JsonSchema]:
+    def ends(self, schema: "JsonSchema", path: str) -> "list[JsonSchema]":
         """Return the schemas that a dotted name may lead to."""
         if not path:
             return self.variants(schema)
@@ -117,7 +115,7 @@ class Schemas:
         return [end for part in parts if part for end in self.ends(part[2], part[1])]
 
 
-def one_of(schema: JsonSchema) -> list[str]:
+def one_of(schema: "JsonSchema") -> list[str]:
     """Return the parameters of which one is required; empty without such a rule."""
     choices = schema.get("oneOf") or schema.get("anyOf") or []
     rules = [entry.get("required", []) for entry in choices]
@@ -134,13 +132,13 @@ def fold(name: str) -> str:
     return name.replace("-", "_")
 
 
-def allowed_values(schema: JsonSchema) -> list[Any] | None:
+def allowed_values(schema: "JsonSchema") -> "list[Any] | None":
     """Return the values that a schema lists; None if it lists none."""
     values: list[Any] | None = schema.get("enum")
     return [schema["const"]] if values is None and "const" in schema else values
 
 
-def by_type(schema: JsonSchema) -> list[JsonSchema]:
+def by_type(schema: "JsonSchema") -> "list[JsonSchema]":
     """Return a schema without a type once for each type of its values or parts."""
     values = allowed_values(schema)
     if values is None:
@@ -152,7 +150,7 @@ def by_type(schema: JsonSchema) -> list[JsonSchema]:
     return [{**schema, "type": kind, "enum": same} for kind, same in grouped.items()]
 
 
-def other_parts(schema: JsonSchema) -> JsonSchema | None:
+def other_parts(schema: "JsonSchema") -> "JsonSchema | None":
     """Return the schema of an object's other keys; None if no other keys are allowed."""
     patterns = schema.get("patternProperties", {})
     otherwise = next(iter(patterns.values()), not schema.get("properties"))
@@ -160,29 +158,29 @@ def other_parts(schema: JsonSchema) -> JsonSchema | None:
     return more if isinstance(more, dict) else ({} if more else None)
 
 
-def is_any_text(schema: JsonSchema) -> bool:
+def is_any_text(schema: "JsonSchema") -> bool:
     """Return whether a schema allows every text."""
     return schema.get("type") == "string" and allowed_values(schema) is None
 
 
-def is_handle(schema: JsonSchema) -> bool:
+def is_handle(schema: "JsonSchema") -> bool:
     """Return whether a schema is that of a handle."""
     return schema.get("type") == "string" and schema.get("format") == "plexus-handle"
 
 
-def is_reference(schema: JsonSchema) -> bool:
+def is_reference(schema: "JsonSchema") -> bool:
     """Return whether a text is a handle, an id or a name, by its format or pattern."""
     return schema.get("format") in ("plexus-handle", "uuid") or "pattern" in schema
 
 
-def may_be_object(schema: JsonSchema) -> bool:
+def may_be_object(schema: "JsonSchema") -> bool:
     """Return whether a schema allows objects."""
     return schema.get("type") == "object" or (
         schema.get("type") is None and allowed_values(schema) is None
     )
 
 
-def kind_name(schema: JsonSchema) -> str:
+def kind_name(schema: "JsonSchema") -> str:
     """Return the type of a schema in words."""
     names = {
         "integer": "a whole number",

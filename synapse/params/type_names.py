@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from synapse.params.schemas import Schemas
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubd.wire.schema import JsonSchema
 

@@ -1,7 +1,5 @@
 """Convert texts to JSON values that the hub accepts, and values to short texts."""
 
-from __future__ import annotations
-
 from hubd.wire.envelope import dumps
 from synapse.errors import UsageError
 
@@ -21,7 +19,7 @@ NOT_JSON = object()
 _TOO_DEEP = object()
 
 
-def try_json(where: str, text: str) -> Any:
+def try_json(where: str, text: str) -> "Any":
     """Return the value of a JSON text, or `NOT_JSON`.
 
     Raises:
@@ -50,7 +48,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def _depth(value: Any) -> int:
+def _depth(value: "Any") -> int:
     depth, level = 0, [value]
     while level := [entry for entry in level if isinstance(entry, dict | list)]:
         depth += 1
@@ -59,7 +57,7 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def json_object(where: str, text: str) -> dict[str, Any]:
+def json_object(where: str, text: str) -> "dict[str, Any]":
     """Return the object of a JSON text.
 
     Raises:
@@ -79,7 +77,7 @@ def is_text(text: str) -> bool:
         return False
 
 
-def number_or_word(text: str, kind: str) -> Any:
+def number_or_word(text: str, kind: str) -> "Any":
     """Return a number, true, false or null; `NOT_JSON` if the text is not of this type."""
     words = {"true": True, "false": False, "null": None}
     if text in words:
@@ -116,7 +114,7 @@ def count_digits(text: str) -> int:
     return sum(map(str.isdigit, text.lower().partition("e")[0]))
 
 
-def is_kind(value: Any, kind: Any) -> bool:
+def is_kind(value: "Any", kind: "Any") -> bool:
     """Return whether a value is of a JSON Schema type."""
     if isinstance(value, bool):
         return bool(kind == "boolean")
@@ -128,12 +126,12 @@ def is_kind(value: Any, kind: Any) -> bool:
     return bool(kinds.get(type(value)) == kind)
 
 
-def spelled(value: Any) -> str:
+def spelled(value: "Any") -> str:
     """Return a value as the user types it."""
     return value if isinstance(value, str) else dumps(value)
 
 
-def brief(value: Any) -> str:
+def brief(value: "Any") -> str:
     """Return a value for a message, in quotes if it is a text."""
     from hubd.wire.text import shorten
 

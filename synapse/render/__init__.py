@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+else:
+    # `typing` takes longer to import than the pipe's help takes to print.
+    Protocol = object
 
 
 class Renderer(Protocol):

@@ -17,50 +17,50 @@ def opened(file: Path) -> SchemaCache:
 def test_a_cached_schema_is_not_built_again(tmp_path: Path) -> None:
     file = tmp_path / "cache" / "schemas.json"
     first = opened(file)
-    assert first.schema("hubd.plugins.x", "X.y", lambda: {"type": "object"}) == {"type": "object"}
+    assert first.value("hubd.plugins.x", "X.y", lambda: {"type": "object"}) == {"type": "object"}
     first.save()
     assert file.stat().st_mode & 0o777 == 0o600
-    again = opened(file).schema("hubd.plugins.x", "X.y", lambda: {"type": "string"})
+    again = opened(file).value("hubd.plugins.x", "X.y", lambda: {"type": "string"})
     assert again == {"type": "object"}
 
 
 def test_schemas_of_other_packages_are_built_every_time(tmp_path: Path) -> None:
     file = tmp_path / "schemas.json"
     first = opened(file)
-    first.schema("other.plugin", "X.y", lambda: {"type": "object"})
-    first.schema("hubd.plugins.x", "X.y", lambda: {})
+    first.value("other.plugin", "X.y", lambda: {"type": "object"})
+    first.value("hubd.plugins.x", "X.y", lambda: {})
     first.save()
-    again = opened(file).schema("other.plugin", "X.y", lambda: {"type": "string"})
+    again = opened(file).value("other.plugin", "X.y", lambda: {"type": "string"})
     assert again == {"type": "string"}
 
 
 def test_a_changed_file_of_hubd_invalidates_the_cache(tmp_path: Path) -> None:
     file = tmp_path / "schemas.json"
     first = opened(file)
-    first.schema("hubd.plugins.x", "X.y", lambda: {"type": "object"})
+    first.value("hubd.plugins.x", "X.y", lambda: {"type": "object"})
     first.save()
     content = json.loads(file.read_bytes())
     file.write_text(json.dumps({**content, "fingerprint": "of other files"}))
-    assert opened(file).schema("hubd.plugins.x", "X.y", dict) == {}
+    assert opened(file).value("hubd.plugins.x", "X.y", dict) == {}
 
 
 def test_a_cache_that_cannot_be_read_or_written_is_ignored(tmp_path: Path) -> None:
     file = tmp_path / "schemas.json"
     for content in (b"", b"{", b"[]", b'{"fingerprint": 3}', b"\xff"):
         file.write_bytes(content)
-        assert opened(file).schema("hubd.x", "y", lambda: {"type": "object"})
+        assert opened(file).value("hubd.x", "y", lambda: {"type": "object"})
     blocked = tmp_path / "file" / "schemas.json"
     (tmp_path / "file").touch()
     unsaved = opened(blocked)
-    unsaved.schema("hubd.x", "y", dict)
+    unsaved.value("hubd.x", "y", dict)
     unsaved.save()
     assert not blocked.exists()
 
 
 def test_without_a_file_nothing_is_cached() -> None:
     cache = SchemaCache()
-    assert cache.schema("hubd.x", "y", lambda: {"type": "object"}) == {"type": "object"}
-    assert cache.schema("hubd.x", "y", dict) == {}
+    assert cache.value("hubd.x", "y", lambda: {"type": "object"}) == {"type": "object"}
+    assert cache.value("hubd.x", "y", dict) == {}
     cache.save()
 
 
@@ -76,8 +76,12 @@ def test_a_daemon_has_the_same_schemas_with_and_without_a_cache(home: Path) -> N
     file.write_text("{}")
     for _ in range(2):
         with Daemon(home, fresh=True):
+            # Before the schemas are built for a client, and after.
+            before = events_of(home, "plexus.hash")
             schemas.append(
                 [events_of(home, f"{name}.schema") for name in ("plexus", "arbor", "claudecode")]
             )
+            assert before == events_of(home, "plexus.hash")
+            assert before[0]["value"] == schemas[-1][0][0]["hash"]
     assert schemas[0] == schemas[1]
-    assert json.loads(file.read_bytes())["schemas"]
+    assert json.loads(file.read_bytes())["texts"]

@@ -143,22 +143,37 @@ def test_reading_one_of_a_thousand_methods_reads_no_other(path: Path) -> None:
     """Reading one method does not read the others, which are damaged."""
     schemas = many_methods(1000)
     cache = store(str(path), "plexus", "1.0.0", schemas)
-    _, offset, length, _ = cache._namespaces["plexus"]["methods"]["m500"]
+    _, offset, length, _ = cache._entry("plexus")["methods"]["m500"]
+    end = cache._start + cache._places["plexus"][0]
     with path.open("r+b") as file:
-        size = os.fstat(file.fileno()).st_size
         file.seek(cache._start)
         file.write(b"\xff" * offset)
         file.seek(length, os.SEEK_CUR)
-        file.write(b"\xff" * (size - file.tell()))
+        file.write(b"\xff" * (end - file.tell()))
     again = load(str(path))
     assert again is not None
     assert again.method("plexus", "m500") == schemas["plexus"]["methods"][500]
-    assert length < size / 900
+    assert length < end / 900
+
+
+def test_reading_one_namespace_reads_no_other(path: Path) -> None:
+    """Another namespace is damaged, and only reading that one fails."""
+    schema = many_methods(2)["plexus"]
+    cache = store(str(path), "plexus", "1.0.0", {"plexus": schema, "notes": schema})
+    with path.open("r+b") as file:
+        file.seek(cache._start + cache._places["notes"][0])
+        file.write(b"\xff")
+    again = load(str(path))
+    assert again is not None
+    assert again.has_namespace("notes")
+    assert again.methods("plexus") == ["m0", "m1"]
+    with pytest.raises(DamagedCache):
+        again.methods("notes")
 
 
 def test_a_damaged_method_is_noticed(path: Path) -> None:
     cache = store(str(path), "plexus", "1.0.0", many_methods(3))
-    _, offset, length, _ = cache._namespaces["plexus"]["methods"]["m1"]
+    _, offset, length, _ = cache._entry("plexus")["methods"]["m1"]
     with path.open("r+b") as file:
         file.seek(cache._start + offset + length // 2)
         file.write(b"\xff")

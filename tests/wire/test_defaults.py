@@ -41,6 +41,7 @@ def test_a_home_holds_everything() -> None:
         "config": "/srv/hub/config.toml",
         "data": "/srv/hub",
         "database": "/srv/hub/hub.db",
+        "defaults": "/srv/hub/synapse-defaults",
         "lock": "/srv/hub/hubd.lock",
         "log": "/srv/hub/hubd.log",
         "mcp_socket": "/srv/hub/hub.mcp",

@@ -1,14 +1,14 @@
 """Checks of a plugin class at import. Each message names the class and the remedy."""
 
 import inspect
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.text import did_you_mean
 
-_SEGMENT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[A-Za-z0-9.-]+)?")
+_SEGMENT: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9_-]*")
+_VERSION: Final = lazy_pattern(r"[0-9]+\.[0-9]+\.[0-9]+(-[A-Za-z0-9.-]+)?")
 
 
 def name_of(thing: Any) -> str:

@@ -1,11 +1,12 @@
 """Google-style docstrings: the first line, the paragraphs after it, and `Args:`."""
 
 import inspect
-import re
 from typing import Final
 
-_ARGUMENT: Final = re.compile(r"(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
-_SECTION: Final = re.compile(r"(Args|Returns|Yields|Raises|Example|Examples|Note|Notes):\s*")
+from hubd.wire.lazy_pattern import lazy_pattern
+
+_ARGUMENT: Final = lazy_pattern(r"(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
+_SECTION: Final = lazy_pattern(r"(Args|Returns|Yields|Raises|Example|Examples|Note|Notes):\s*")
 
 
 def split_docstring(text: str) -> tuple[str, str, dict[str, str]]:

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -13,6 +12,7 @@ from hubd.activation.declaration.docstring import split_docstring
 from hubd.activation.declaration.parameter_group import check_distinct, read_group
 from hubd.activation.event import Encoded, Event
 from hubd.errors import HubError
+from hubd.wire.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """Entries of a conversation as Markdown. No I/O."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from hubd.conversations.export.blocks import other_line, result_parts, text_of
 from hubd.conversations.export.entries import Entry
+from hubd.wire.lazy_pattern import lazy_pattern
 
-_TICKS: Final = re.compile(r"`{3,}")
+_TICKS: Final = lazy_pattern(r"`{3,}")
 # Blocks whose whole data is in the document; others, such as images, are named in a line.
 _TEXTS: Final = ("text", "content", "attachment")
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from hubd.wire.lazy_pattern import lazy_pattern
+
 # Characters of a private key, with its labels.
 MAX_KEY: Final = 32 * 1024
 # Nested lists and objects of JSON that are searched. Deeper ones are replaced as a whole.
@@ -25,12 +27,12 @@ CREDENTIAL_KEYS: Final = frozenset(
 _ALONE: Final = r"(?<![A-Za-z0-9+/_-])"
 _END: Final = r"(?![A-Za-z0-9+/_-])"
 
-_BEGIN_KEY: Final = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_END_KEY: Final = re.compile(r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_BEGIN_KEY: Final = lazy_pattern(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_END_KEY: Final = lazy_pattern(r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 # A part of every key, but not of source code that only names the labels.
-_KEY_BODY: Final = re.compile(r"[A-Za-z0-9+/=]{16}")
+_KEY_BODY: Final = lazy_pattern(r"[A-Za-z0-9+/=]{16}")
 # The lines of a key whose end is missing. Tools may number the lines (`12→`) or escape their ends.
-_KEY_LINES: Final = re.compile(r"(?:(?:\\[nr]|\s|\d{1,7}→)*+[A-Za-z0-9+/=]{16,}+)*+")
+_KEY_LINES: Final = lazy_pattern(r"(?:(?:\\[nr]|\s|\d{1,7}→)*+[A-Za-z0-9+/=]{16,}+)*+")
 
 
 class _Kind(NamedTuple):
@@ -45,7 +47,7 @@ class _Kind(NamedTuple):
 def _token(name: str, hints: tuple[str, ...], rest: str) -> _Kind:
     """Return a kind of token: a prefix, and the rest of the token."""
     prefix = "|".join(map(re.escape, hints))
-    return _Kind(name, hints, re.compile(f"{_ALONE}(?:{prefix}){rest}{_END}"))
+    return _Kind(name, hints, lazy_pattern(f"{_ALONE}(?:{prefix}){rest}{_END}"))
 
 
 _KINDS: Final = (
@@ -53,7 +55,9 @@ _KINDS: Final = (
     _Kind(
         "aws-secret-key",
         ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY", "SecretAccessKey", "secretAccessKey"),
-        re.compile(r"""\w+["']?\s{0,3}[:=]\s{0,3}["']?(?P<secret>[A-Za-z0-9/+]{40})(?![\w/+=])"""),
+        lazy_pattern(
+            r"""\w+["']?\s{0,3}[:=]\s{0,3}["']?(?P<secret>[A-Za-z0-9/+]{40})(?![\w/+=])"""
+        ),
     ),
     _token("github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"[A-Za-z0-9]{36,251}"),
     _token("github-token", ("github_pat_",), r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
@@ -63,7 +67,7 @@ _KINDS: Final = (
     _Kind(
         "slack-webhook",
         ("hooks.slack.com/services/",),
-        re.compile(r"hooks\.slack\.com/services/(?P<secret>T\w{6,20}/B\w{6,20}/\w{16,40})"),
+        lazy_pattern(r"hooks\.slack\.com/services/(?P<secret>T\w{6,20}/B\w{6,20}/\w{16,40})"),
     ),
     _token(
         "stripe-key",
@@ -87,7 +91,7 @@ _KINDS: Final = (
     _Kind(
         "authorization",
         ("uthorization", "UTHORIZATION"),
-        re.compile(
+        lazy_pattern(
             r"""uthorization\\?["']?\s{0,3}[:=]\s{0,3}\\?["']?"""
             r"(?:Bearer|Basic|Token|Digest)\s{1,3}(?P<secret>[A-Za-z0-9._~+/=-]{8,16384})",
             re.IGNORECASE,
@@ -96,7 +100,7 @@ _KINDS: Final = (
     _Kind(
         "api-key",
         ("x-api-key", "X-Api-Key", "X-API-Key", "X-API-KEY"),
-        re.compile(
+        lazy_pattern(
             r"""x-api-key\\?["']?\s{0,3}[:=]\s{0,3}\\?["']?(?P<secret>[A-Za-z0-9._~+/=-]{12,1000})""",
             re.IGNORECASE,
         ),
@@ -105,13 +109,15 @@ _KINDS: Final = (
     _Kind(
         "password",
         ("://",),
-        re.compile(
+        lazy_pattern(
             r"""://[^\s/:@"'<>`\\]{0,256}:(?P<secret>(?![$*{<%]|\[REDACTED)"""
             r"""[^\s/@"'<>`\\]{1,256})@[A-Za-z0-9\[]"""
         ),
     ),
 )
-_CREDENTIAL: Final = re.compile(r"(?:(?:Bearer|Basic|Token|Digest)\s+)?(?P<secret>\S.*)", re.DOTALL)
+_CREDENTIAL: Final = lazy_pattern(
+    r"(?:(?:Bearer|Basic|Token|Digest)\s+)?(?P<secret>\S.*)", re.DOTALL
+)
 
 # The start and the end of a secret, and its kind.
 _Span = tuple[int, int, str]

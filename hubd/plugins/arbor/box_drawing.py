@@ -1,11 +1,11 @@
 """A tree as text in box drawing: lines in, text out, without database or hub."""
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from hubd.wire.lazy_dataclass import dataclass
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.terminal import clean
 
 # The width of a text in columns of a terminal, and the deepest level that is drawn.
@@ -17,10 +17,10 @@ HANDLE_WIDTH: Final = 200
 NEWLINE: Final = "↵"
 CUT: Final = "…"
 
-_BREAKS: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_BREAKS: Final = lazy_pattern(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Line:
     """One node to draw."""
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from hubd.activation import Host, HubError, Style
@@ -13,6 +12,7 @@ from hubd.storage.arbor import outline, walk
 from hubd.storage.arbor.tree import LANES, MAIN, TreeRow
 from hubd.storage.arbor.walk import Node
 from hubd.storage.database import Database
+from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.summary import TEXT_FIELDS
 
 # One message holds all lines.

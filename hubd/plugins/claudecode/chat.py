@@ -6,7 +6,6 @@ import signal
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -34,6 +33,7 @@ from hubd.plugins.claudecode.record.recording import Recording
 from hubd.storage import ids
 from hubd.storage.database import Database, Tx
 from hubd.storage.streams import streams
+from hubd.wire.lazy_dataclass import dataclass
 
 log = logging.getLogger("hubd.claudecode")
 

@@ -1,11 +1,11 @@
 """A request for a chat, from the call that makes it until the chat starts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hubd.plugins.claudecode.program.engine import Engine
 from hubd.storage.streams import streams
+from hubd.wire.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from hubd.errors import Conflict
 from hubd.plugins.claudecode.program.argv import ChatOptions
 from hubd.plugins.claudecode.program.engine import OFFLINE_MODEL, Settings
 from hubd.plugins.claudecode.sessions import SessionRow
+from hubd.wire.lazy_pattern import lazy_pattern
 
 Options = Mapping[str, Any]
 
@@ -34,11 +35,11 @@ STORED: Final = (
 # The text that replaces a secret.
 HIDDEN: Final = "***"
 # Names of options of a server's command with a secret as their value.
-_SECRET_FLAG: Final = re.compile(
+_SECRET_FLAG: Final = lazy_pattern(
     r"(?i)^(?P<flag>--?[\w-]*(token|key|secret|passw|auth|header|credential)[\w-]*)(=.*)?$",
     re.DOTALL,
 )
-_BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+\S+")
+_BEARER: Final = lazy_pattern(r"(?i)\b(bearer|basic)\s+\S+")
 
 
 def given_options(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ is the length of the first text and a line end, then both texts. Each line of st
 line of the unified diff, as JSON.
 """
 
-import difflib
 import json
 import sys
 from itertools import islice
@@ -22,6 +21,9 @@ def main() -> None:
     length = int(sys.stdin.buffer.readline())
     first = _lines(sys.stdin.buffer.read(length).decode())
     second = _lines(sys.stdin.buffer.read().decode())
+    # Imported here, because the start of the daemon does not need it.
+    import difflib
+
     lines = difflib.unified_diff(first, second, "from", "to")
     for line in islice(lines, MAX_LINES + 1):
         print(json.dumps(line))  # noqa: T201

@@ -1,7 +1,6 @@
 """Decide whether a content is text, while it is read in pieces."""
 
 import codecs
-import mimetypes
 from typing import Final
 
 TEXT: Final = "text/plain"
@@ -34,6 +33,9 @@ class TextCheck:
 
 def mime_type(name: str, *, is_text: bool) -> str:
     """Return the type that the name suggests, else the plain type of text or bytes."""
+    # Imported here, because the start of the daemon does not need it.
+    import mimetypes
+
     guess, encoding = mimetypes.guess_type(name)
     if encoding is not None:  # Compressed: the type would be that of the content.
         return f"application/{encoding}" if not is_text else TEXT

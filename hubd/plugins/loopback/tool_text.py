@@ -1,6 +1,5 @@
 """A tool call as text for a person: a command, a diff, a plan. It may read the changed file."""
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -146,6 +145,9 @@ def _diff(old: str, new: str) -> Iterator[str]:
         yield from (f"+{line}" for line in after)
         return
     # The first two lines of a diff name files.
+    # Imported here, because the start of the daemon does not need it.
+    import difflib
+
     yield from list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
 
 

@@ -1,7 +1,6 @@
 """mustache: the stored templates, parsed and with their partials, for the plugin and the hub."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 from hubd.activation import Host, InvalidParams, NotFound, Style
@@ -54,6 +53,9 @@ class Library:
         """Return the error of an unknown name."""
         names = await store.names(self._db, MAX_COMPARED)
         # In a thread, because long names take seconds to compare.
+        # Imported here, because the start of the daemon does not need it.
+        from difflib import get_close_matches
+
         nearest = await self._host.in_thread(get_close_matches, name, names, NEAREST, 0.0)
         return NotFound(
             f"there is no template '{name}'",

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from hubd.wire.lazy_pattern import lazy_pattern
+
 DEFAULT: Final = "utf-8"
 # The bytes at the beginning that may declare a character set.
 _DECLARATION_BYTES: Final = 1024
@@ -45,13 +47,13 @@ _NAMES: Final[dict[str, str]] = {
     **{f"cp125{part}": f"windows-125{part}" for part in (0, 1, 3, 5, 6, 7, 8)},
 }
 _CODECS: Final = {name: codec for codec, names in _NAMES.items() for name in names.split()}
-_IN_HTML: Final = re.compile(
+_IN_HTML: Final = lazy_pattern(
     rb"""<meta[^>]{0,400}?charset\s{0,9}=\s{0,9}["']?\s{0,9}([\w.:-]+)""", re.I
 )
-_IN_XML: Final = re.compile(
+_IN_XML: Final = lazy_pattern(
     rb"""^\s{0,99}<\?xml[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([\w.:-]+)"""
 )
-_IN_CSS: Final = re.compile(rb'^@charset "([\w.:-]+)";')
+_IN_CSS: Final = lazy_pattern(rb'^@charset "([\w.:-]+)";')
 
 
 def detect(beginning: bytes, header: str | None) -> str:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from hubd.wire.lazy_pattern import lazy_pattern
+
 # Elements that contain text without markup.
 RAW_TEXT: Final = frozenset(
     ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
@@ -16,11 +18,11 @@ RAW_TEXT: Final = frozenset(
 # A tag with more attributes ends at its next `>`.
 MAX_ATTRIBUTES: Final = 200
 
-_NAME: Final = re.compile(r"[a-zA-Z][^\s/>]*")
-_GAP: Final = re.compile(r"[\s/]*")
-_ATTRIBUTE: Final = re.compile(r"[^\s/>=][^\s/>=]*")
-_EQUALS: Final = re.compile(r"\s*=\s*")
-_UNQUOTED: Final = re.compile(r"[^\s>]*")
+_NAME: Final = lazy_pattern(r"[a-zA-Z][^\s/>]*")
+_GAP: Final = lazy_pattern(r"[\s/]*")
+_ATTRIBUTE: Final = lazy_pattern(r"[^\s/>=][^\s/>=]*")
+_EQUALS: Final = lazy_pattern(r"\s*=\s*")
+_UNQUOTED: Final = lazy_pattern(r"[^\s>]*")
 
 
 class Text(NamedTuple):

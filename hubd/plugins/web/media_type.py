@@ -3,13 +3,15 @@
 import re
 from typing import Final, NamedTuple
 
+from hubd.wire.lazy_pattern import lazy_pattern
+
 UNKNOWN: Final = "application/octet-stream"
 HTML: Final = frozenset(("text/html", "application/xhtml+xml"))
 # The first bytes that show whether a content is text.
 SNIFFED_BYTES: Final = 4096
 
-_TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]{1,63}/[a-z0-9!#$&^_.+-]{1,63}")
-_CHARSET: Final = re.compile(r""";\s*charset\s*=\s*["']?([\w.:-]{1,40})""", re.I)
+_TYPE: Final = lazy_pattern(r"[a-z0-9!#$&^_.+-]{1,63}/[a-z0-9!#$&^_.+-]{1,63}")
+_CHARSET: Final = lazy_pattern(r""";\s*charset\s*=\s*["']?([\w.:-]{1,40})""", re.I)
 _TEXT_TYPES: Final = frozenset(
     f"application/{name}"
     for name in (
@@ -18,11 +20,11 @@ _TEXT_TYPES: Final = frozenset(
         *("x-www-form-urlencoded", "xml-dtd", "rtf", "x-tex", "x-httpd-php"),
     )
 )
-_HTML_START: Final = re.compile(
+_HTML_START: Final = lazy_pattern(
     rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype html|html|head|body)\b", re.I | re.S
 )
 # Bytes that no text contains in any of the character sets.
-_BINARY: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_BINARY: Final = lazy_pattern(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 class MediaType(NamedTuple):

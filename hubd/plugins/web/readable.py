@@ -5,12 +5,12 @@ without navigation, forms and asides. Headings begin with `#`, items of lists wi
 have an empty line between them.
 """
 
-import re
 from html import unescape
 from typing import Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from hubd.plugins.web.html_tokens import End, Start, Text, tokens
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.text import shorten
 
 # The longest texts in characters, and the most links.
@@ -43,9 +43,9 @@ _PARAGRAPHS: Final = frozenset(
 _LINES: Final = frozenset(("li", "tr", "dt", "dd", "option", "figcaption", "caption"))
 _CELLS: Final = frozenset(("td", "th"))
 
-_SPACE: Final = re.compile(r"\s+")
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_BLANK_LINES: Final = re.compile(r"\n{3,}")
+_SPACE: Final = lazy_pattern(r"\s+")
+_CONTROL: Final = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_BLANK_LINES: Final = lazy_pattern(r"\n{3,}")
 
 
 class Link(NamedTuple):

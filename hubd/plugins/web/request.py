@@ -4,7 +4,6 @@ A URL may contain a user name and a password. They are sent as a header, to the 
 and are not part of the address that is stored, logged or shown in an error.
 """
 
-import re
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -14,14 +13,15 @@ from httpx2 import URL, InvalidURL
 
 from hubd.activation import InvalidParams, PermissionDenied
 from hubd.plugins.web.decoding import ACCEPTED
+from hubd.wire.lazy_pattern import lazy_pattern
 
 SCHEMES: Final = ("http", "https")
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 
 MAX_HEADERS: Final = 50
 MAX_HEADER_VALUE: Final = 8000
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
-_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
+_HEADER_NAME: Final = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_HEADER_VALUE: Final = lazy_pattern(r"[\t\x20-\x7e]*")
 # Headers that belong to the connection. A fetch sets them itself.
 _OWN_HEADERS: Final = frozenset(
     (

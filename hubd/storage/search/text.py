@@ -8,6 +8,8 @@ import re
 import unicodedata
 from typing import Final, NamedTuple
 
+from hubd.wire.lazy_pattern import lazy_pattern
+
 # Characters of a document that are searched; the rest of a longer text is ignored.
 MAX_CHARACTERS: Final = 1024 * 1024
 MAX_TERMS: Final = 32
@@ -16,7 +18,7 @@ SNIPPET_CHARACTERS: Final = 160
 SNIPPET_BEFORE: Final = 50
 CUT: Final = "…"
 
-_TERM: Final = re.compile(r'"([^"]*)"|(\S+)')
+_TERM: Final = lazy_pattern(r'"([^"]*)"|(\S+)')
 
 
 class Snippet(NamedTuple):

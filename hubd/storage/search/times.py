@@ -1,16 +1,16 @@
 """Read the times of a search: Unix seconds, ISO dates and times, and ages. No I/O."""
 
-import re
 import time
 from datetime import datetime, timedelta
 from typing import Final
 
 from hubd.errors import InvalidParams
+from hubd.wire.lazy_pattern import lazy_pattern
 
-_AGE: Final = re.compile(r"(\d{1,9})\s*([smhdw])")
+_AGE: Final = lazy_pattern(r"(\d{1,9})\s*([smhdw])")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-_SECONDS: Final = re.compile(r"-?\d{1,15}")
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}|\d{8}")
+_SECONDS: Final = lazy_pattern(r"-?\d{1,15}")
+_DATE: Final = lazy_pattern(r"\d{4}-\d{2}-\d{2}|\d{8}")
 
 
 def first_second(written: str | int | None, name: str) -> int | None:

@@ -6,12 +6,12 @@ in memory; other rows are read once for all and kept until the next write.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from hubd.storage.database import Database
 from hubd.storage.streams import streams
 from hubd.storage.streams.streams import EventRow, StreamRow
+from hubd.wire.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from hubd.conversations.export.html.safe_text import safe
+from hubd.wire.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -27,7 +28,7 @@ MAX_NESTING: Final = 200
 MAX_ADDRESS: Final = 2000
 
 # Lines with so many markers of quotes and lists, or so much indentation, may be nested too deep.
-_DEEP: Final = re.compile(
+_DEEP: Final = lazy_pattern(
     r"^(?:[ \t]*+(?:>|(?:[*+-]|\d{1,9}[.)])(?=[ \t]))){40}|^(?:\t| {4}){30}", re.MULTILINE
 )
 _SCHEMES: Final = ("http", "https", "mailto")

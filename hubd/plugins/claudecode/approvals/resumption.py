@@ -11,7 +11,7 @@ closed or carried out:
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from hubd.errors import HubError, Unavailable
 from hubd.plugins.claudecode.approvals.store import ApprovalRow
 from hubd.plugins.claudecode.native import pending_call
 from hubd.plugins.claudecode.native.call_message import OpenCall
+from hubd.wire.lazy_dataclass import dataclass
 
 UNKNOWN_OUTCOME: Final = (
     "This call was started before the hub stopped, and its outcome is unknown. Check whether it "

@@ -3,17 +3,21 @@
 import json
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, BinaryIO, Final, Literal, NamedTuple
 
 from hubd.plugins.claudecode.native.entries import NativeEntry, entry_at, entry_of, ids_in
 from hubd.plugins.claudecode.native.file_end import find_last, start_of_line
+from hubd.wire.lazy_dataclass import dataclass
+from hubd.wire.lazy_pattern import lazy_pattern
 
 # The results that `claude` records if its stdin closes while a question is open.
-_CLOSED_BY_HUB_DEATH: Final = re.compile(r"Tool permission request failed: .*\bstream closed", re.I)
+_CLOSED_BY_HUB_DEATH: Final = lazy_pattern(
+    r"Tool permission request failed: .*\bstream closed", re.I
+)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpenCall:
     """A tool call without a result.
 

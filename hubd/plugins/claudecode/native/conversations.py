@@ -11,7 +11,7 @@ Each entry names its parent, but following the parents from the last entry is no
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain as chained
 from typing import Any, Literal
 
@@ -22,9 +22,10 @@ from hubd.plugins.claudecode.native.entries import (
     NativeMark,
     ids_in,
 )
+from hubd.wire.lazy_dataclass import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NativeMessage:
     """A message in the format of the API.
 
@@ -54,7 +55,7 @@ class NativeMessage:
     handle: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NativeConversation:
     """The messages up to a leaf.
 

@@ -3,14 +3,15 @@
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from hubd.errors import Conflict
+from hubd.wire.lazy_dataclass import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NativeEntry:
     """A line of the file that is part of the chain of entries.
 
@@ -60,7 +61,7 @@ class NativeEntry:
         return bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NativeMark:
     """The program's mark of the entry from which the conversation continues.
 
@@ -75,7 +76,7 @@ class NativeMark:
     place: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NativeHistory:
     """The content of a session file.
 

@@ -3,7 +3,6 @@
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -24,6 +23,7 @@ from hubd.plugins.claudecode.native.files import (
     project_name,
     projects_directory,
 )
+from hubd.wire.lazy_dataclass import dataclass
 
 # Bytes of a file that is read in full: several turns with their prompts and tools.
 WHOLE: Final = 512 * 1024
@@ -37,7 +37,7 @@ PROMPT_LENGTH: Final = 200
 _NOT_A_PROMPT: Final = ("<command-", "<local-command-", "<system-reminder>")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NativeSession:
     """A session as a list shows it.
 

@@ -1,11 +1,11 @@
 """The command line of `claude` for the options of a chat. No I/O."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from hubd.errors import InvalidParams
+from hubd.wire.lazy_dataclass import dataclass
 
 # JSON lines on both pipes. The prompt is sent on stdin too: flags that take lists would swallow it
 # on the command line, and every user of the machine could read it.
@@ -22,7 +22,7 @@ STREAM_JSON: Final = (
 MAX_ARGUMENT_BYTES: Final = 128 * 1024 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ChatOptions:
     """The options of one run of `claude`. The user's settings replace those that are not set.
 

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from pydantic import Field
@@ -10,6 +9,7 @@ from pydantic import Field
 from hubd.activation import Unavailable
 from hubd.conversations.settings import ContextSettings
 from hubd.plugins.claudecode.program.locate import locate
+from hubd.wire.lazy_dataclass import dataclass
 
 OFFLINE_MODEL: Final = "offline"
 # -P: a file in the working directory must not replace a module.

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from hubd.errors import Unavailable
+from hubd.wire.lazy_dataclass import dataclass
 
 NAME: Final = "claude"
 
@@ -26,7 +26,7 @@ SYSTEM_PLACES: Final = ("/usr/local/bin", "/opt/homebrew/bin", "/usr/bin")
 BUNDLE: Final = "claude_agent_sdk"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Located:
     """The path of the program and its source.
 

@@ -5,10 +5,11 @@ fields of a line are read, and `raw` has the complete parsed object. A line of a
 is `Other`, not an error. accumulator.py combines the lines.
 """
 
-import re
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json, to_json
+
+from hubd.wire.lazy_pattern import lazy_pattern
 
 # Characters of an unreadable line that the reason quotes.
 EXCERPT_CHARS: Final = 200
@@ -267,7 +268,7 @@ def _mended(line: bytes) -> bytes:
 
 
 # Matches every escape of JSON, so that the second half of `\\` is not taken for the start of one.
-_ESCAPE: Final = re.compile(
+_ESCAPE: Final = lazy_pattern(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
     r"|\\."

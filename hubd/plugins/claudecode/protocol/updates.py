@@ -8,14 +8,15 @@ started it in `parent_tool_use_id`, and come between those of the main conversat
 `raw` is the parsed line, unchanged.
 """
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from hubd.wire.lazy_dataclass import dataclass
 
 # The kind of a block. `tool_use` are calls of all types; `other` is stored and not shown.
 BlockKind = Literal["thinking", "content", "tool_use", "other"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionStarted:
     """The program has started, or starts a further turn."""
 
@@ -26,7 +27,7 @@ class SessionStarted:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MessageStarted:
     """An assistant message starts; once for each message id."""
 
@@ -35,7 +36,7 @@ class MessageStarted:
     model: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BlockStarted:
     """A block starts."""
 
@@ -47,7 +48,7 @@ class BlockStarted:
     tool_name: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BlockDelta:
     """A block grew by `text`, or by `partial_json` if it is a tool call. Neither is empty."""
 
@@ -61,7 +62,7 @@ class BlockDelta:
     partial_json: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BlockFinished:
     """A block has its final content."""
 
@@ -77,7 +78,7 @@ class BlockFinished:
     raw: dict[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MessageFinished:
     """A message has its final content. It comes again if the message grows afterwards."""
 
@@ -93,7 +94,7 @@ class MessageFinished:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolResult:
     """The result of a tool call. It may come before the message with the call is finished."""
 
@@ -106,7 +107,7 @@ class ToolResult:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TurnResult:
     """The end of a turn. There may be none or several. `is_error` decides, not `subtype`."""
 
@@ -122,7 +123,7 @@ class TurnResult:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OtherLine:
     """A line that no other update represents, in full."""
 
@@ -130,7 +131,7 @@ class OtherLine:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UnreadableLine:
     """A line that could not be read."""
 

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from hubd.activation import Conflict
+from hubd.wire.lazy_dataclass import dataclass
 
 # A page is delivered in milliseconds, unless its client has stopped reading.
 LOCK_SECONDS: Final = 10.0

@@ -4,12 +4,13 @@ Followers have no queue of deltas. Each one compares the text that it has sent w
 is here. A slow follower gets larger pieces and costs no memory; a late one gets the text so far.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hubd.plugins.claudecode.chat_events import BLOCK_EVENTS, BlockEvents
 from hubd.plugins.claudecode.protocol.updates import BlockDelta, BlockFinished, BlockStarted
 from hubd.plugins.claudecode.record.mirror import MessageKey
+from hubd.wire.lazy_dataclass import dataclass
 
 BlockKey = tuple[MessageKey, int]
 

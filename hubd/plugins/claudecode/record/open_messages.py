@@ -1,9 +1,10 @@
 """The messages and blocks of a running chat that are not complete."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hubd.storage.arbor.tree import Place
+from hubd.wire.lazy_dataclass import dataclass
 
 
 @dataclass

@@ -1,19 +1,19 @@
 """The offline model: without account or network, with a deterministic answer."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from hubd.activation import HubError
 from hubd.plugins.cone.providers.provider import Ending, Message
+from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.text import shorten
 
 NAME: Final = "offline"
 # Characters of the prompt that the answer repeats.
 QUOTED: Final = 1000
 
-_WORDS: Final = re.compile(r"\s*\S+\s*")
+_WORDS: Final = lazy_pattern(r"\s*\S+\s*")
 
 
 class Offline:

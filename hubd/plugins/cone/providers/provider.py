@@ -3,7 +3,6 @@
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
 from pydantic import Field
@@ -19,6 +18,7 @@ from hubd.activation import (
 from hubd.conversations.settings import ContextSettings
 from hubd.errors import Overloaded
 from hubd.plugins.cone.handles import Role
+from hubd.wire.lazy_dataclass import dataclass
 
 # The content type of a response without streaming.
 JSON: Final = "application/json"

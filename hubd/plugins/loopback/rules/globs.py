@@ -8,8 +8,10 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final
 
-_WILDCARD: Final = re.compile(r"[*?[]")
-_ESCAPED: Final = re.compile(r"\[([*?[])\]")
+from hubd.wire.lazy_pattern import lazy_pattern
+
+_WILDCARD: Final = lazy_pattern(r"[*?[]")
+_ESCAPED: Final = lazy_pattern(r"\[([*?[])\]")
 
 
 def escape(text: str) -> str:

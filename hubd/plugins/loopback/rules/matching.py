@@ -1,6 +1,5 @@
 """Compare one rule with one call: strictly for allow rules, generously for deny and ask rules."""
 
-from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 from typing import Final
@@ -10,6 +9,7 @@ from hubd.plugins.loopback.rules.programs import base_name
 from hubd.plugins.loopback.rules.rule import Rule
 from hubd.plugins.loopback.rules.shell import SimpleCommand
 from hubd.plugins.loopback.rules.subject import Subject
+from hubd.wire.lazy_dataclass import dataclass
 
 # For a command that can't be split: the places at which a rule is compared, and the words at each.
 # If there are more, the rule can't be excluded.

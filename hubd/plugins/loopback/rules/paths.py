@@ -2,9 +2,9 @@
 
 import os.path
 import unicodedata
-from dataclasses import dataclass
 
 from hubd.plugins.loopback.rules import globs
+from hubd.wire.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ this text. A field with the name `command` is read as a shell command in every t
 """
 
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
 from hubd.plugins.loopback.rules import globs, words
 from hubd.plugins.loopback.rules.words import InvalidPatternError
+from hubd.wire.lazy_dataclass import dataclass
+from hubd.wire.lazy_pattern import lazy_pattern
 
 Kind = Literal["command", "path", "url"]
 
@@ -42,8 +42,8 @@ _OTHER_FIELDS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "url": ("prompt",),
 }
 WHOLE_INPUT: Final = "input"
-_FIELD: Final = re.compile(r"([a-z][A-Za-z0-9_]*)=")
-_TOOL: Final = re.compile(r"[A-Za-z0-9_.:*?\[\]!-]+")
+_FIELD: Final = lazy_pattern(r"([a-z][A-Za-z0-9_]*)=")
+_TOOL: Final = lazy_pattern(r"[A-Za-z0-9_.:*?\[\]!-]+")
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
 """A rule, a tool call, and the decision about a call."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from hubd.wire.lazy_dataclass import dataclass
 
 Effect = Literal["allow", "deny", "ask"]
 

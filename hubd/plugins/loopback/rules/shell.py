@@ -8,16 +8,17 @@ commands than those that the text shows.
 
 import re
 import shlex
-from dataclasses import dataclass
 from typing import Final
 
 from hubd.plugins.loopback.rules.programs import DIRECTORY_CHANGERS, base_name, indirection
+from hubd.wire.lazy_dataclass import dataclass
+from hubd.wire.lazy_pattern import lazy_pattern
 
 # A longer command is not read, because reading it would delay other calls.
 MAX_COMMAND: Final = 64 * 1024
 
-_UNREADABLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_UNREADABLE: Final = lazy_pattern("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_ASSIGNMENT: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ORDINARY: Final = frozenset(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:,+@%"
 )
@@ -40,11 +41,11 @@ _SYNTAX: Final = {
     "#": "a `#` inside a word",
 }
 _WORD_END: Final = frozenset(" \t\n;&|<>()")
-_REDIRECTION: Final = re.compile(r"(?:&>>?|([0-9]*)(?:<<<|<<-?|<>|<&|<|>>|>&|>\||>))")
+_REDIRECTION: Final = lazy_pattern(r"(?:&>>?|([0-9]*)(?:<<<|<<-?|<>|<&|<|>>|>&|>\||>))")
 # `stash@{0}` and `@{upstream}`: without a comma or `..`, the braces are ordinary characters.
-_REFLOG: Final = re.compile(r"\{-?[A-Za-z0-9]+\}")
+_REFLOG: Final = lazy_pattern(r"\{-?[A-Za-z0-9]+\}")
 # A comment that would run nothing, even in a shell that does not know comments.
-_PLAIN_COMMENT: Final = re.compile(r"#[A-Za-z0-9_./:,+@%= #-]*(?=\n|\Z)")
+_PLAIN_COMMENT: Final = lazy_pattern(r"#[A-Za-z0-9_./:,+@%= #-]*(?=\n|\Z)")
 _OPERATORS: Final = ("&&", "||", "|&", ";", "&", "|", "\n")
 # Operators after which another command must follow, also on the next line.
 _UNFINISHED: Final = frozenset(["&&", "||", "|&", "|"])

@@ -1,6 +1,5 @@
 """A tool call prepared for comparison with rules: split, resolved and parsed once."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +8,7 @@ from hubd.plugins.loopback.rules.paths import CallPath
 from hubd.plugins.loopback.rules.rule import ToolCall
 from hubd.plugins.loopback.rules.shell import MAX_COMMAND, Split, loose_runs, split
 from hubd.plugins.loopback.rules.urls import CallUrl
+from hubd.wire.lazy_dataclass import dataclass
 
 # An input of Bash that turns the agent's own sandbox off.
 _NO_SANDBOX = "dangerouslyDisableSandbox"

@@ -1,14 +1,15 @@
 """Compare patterns with URLs part by part, so that a glob for a host can't match a path."""
 
 import re
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from hubd.plugins.loopback.rules import globs
+from hubd.wire.lazy_dataclass import dataclass
+from hubd.wire.lazy_pattern import lazy_pattern
 
-_CLEAR = re.compile(r"[!-\[\]^_a-z|~]+")
+_CLEAR = lazy_pattern(r"[!-\[\]^_a-z|~]+")
 # Segments that a server or a client may resolve, and encoded separators.
-_DOTS = re.compile(r"(?:/|%2f|%5c)(?:\.|%2e){1,2}(?:/|%2f|%5c|\?|#|$)|%2f|%5c|%2e", re.IGNORECASE)
+_DOTS = lazy_pattern(r"(?:/|%2f|%5c)(?:\.|%2e){1,2}(?:/|%2f|%5c|\?|#|$)|%2f|%5c|%2e", re.IGNORECASE)
 _PORTS = {"http": 80, "https": 443}
 
 

@@ -5,19 +5,19 @@ is not an option; at the end it is any number of words. A final `*` matches no o
 subcommand; a final `**` matches any words.
 """
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
 from hubd.plugins.loopback.rules import globs
 from hubd.plugins.loopback.rules.programs import PLAIN_PROGRAMS, base_name
 from hubd.plugins.loopback.rules.shell import SimpleCommand
+from hubd.wire.lazy_dataclass import dataclass
+from hubd.wire.lazy_pattern import lazy_pattern
 
 # The words before a subcommand that a deny rule looks at.
 _MAX_OPTIONS: Final = 100
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_ASSIGNMENT: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _OPERATORS: Final = frozenset(";&|<>()$`\\\n\r")
 
 
