@@ -103,8 +103,8 @@ class SearchMethods(Activation):
         """Find messages, tool calls, outputs, files and pages by the words in them.
 
         A text must have all words, in any order and inside longer words too. Case does not
-        count. Words in double quotes are a phrase. The best hits come first, the newest first if
-        they are equally good. Each hit has a handle for `resolve_handle`.
+        count. Words in double quotes are a phrase. The best of the newest hits come first, the
+        newest first if they are equally good. Each hit has a handle for `resolve_handle`.
 
         Args:
             query: Words to find; a phrase in double quotes.
@@ -122,7 +122,11 @@ class SearchMethods(Activation):
             since=first_second(filters.get("since"), "since"),
             until=last_second(filters.get("until"), "until"),
         )
-        outcome, waiting = await self.hub.search.query(terms, wanted, filters["limit"])
+        actor = current_call.get().actor
+        seen = {name for name in self.hub.search_sources() if _may_resolve(self.hub, actor, name)}
+        outcome, waiting = await self.hub.search.query(
+            terms, wanted, filters["limit"], seen.__contains__
+        )
         for hit in outcome.hits:
             document = hit.document
             yield Hit(
@@ -135,6 +139,10 @@ class SearchMethods(Activation):
                 role=document.role,
                 tool=document.tool,
                 matches=hit.matches,
+            )
+        if not seen:
+            await _advise(
+                "search_grants", "This agent has no grant for resolve_handle, so it finds no texts."
             )
         if outcome.stopped:
             await _advise("search_incomplete", f"There may be more hits: {outcome.stopped}.")
@@ -160,6 +168,12 @@ class SearchMethods(Activation):
         matches.sort(key=lambda match: (-match.score, match.method))
         for match in matches[:limit]:
             yield match
+
+
+def _may_resolve(hub: Hub, actor: Actor, source: str) -> bool:
+    """Return whether an actor may resolve the handles of a search source."""
+    plugin = source.rpartition(".")[0]
+    return any(actor.is_granted(each, "resolve_handle") for each in (hub.name, plugin))
 
 
 async def _advise(topic: str, sentence: str) -> None:

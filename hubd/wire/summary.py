@@ -21,6 +21,9 @@ COLUMNS_KEYWORD: Final = "x-columns"
 # The JSON Schema keyword of a text: the field with the places in it that are marked at a terminal,
 # each a first character and the one after the last.
 MARKS_KEYWORD: Final = "x-marks"
+# The JSON Schema keyword of a list with columns: the text of a last row with sums. The sums are the
+# fields of the event with the same names as those of a row.
+TOTALS_KEYWORD: Final = "x-totals"
 # The longest summary, in characters.
 SUMMARY_LENGTH: Final = 200
 # Fields that hold the text of an event without a template, in order of preference.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hubd.wire.summary import COLUMNS_KEYWORD, MARKS_KEYWORD, BadTemplate, fill
+from hubd.wire.summary import COLUMNS_KEYWORD, MARKS_KEYWORD, TOTALS_KEYWORD, BadTemplate, fill
 from hubd.wire.terminal import one_line
 from synapse.render.values import Cell, Values, heading, is_id, short_uuid
 
@@ -39,6 +39,8 @@ class Columns:
         self._values = values or Values(returns)
         # Templates by heading, by the name of the list.
         self._columns: dict[str, dict[str, str]] = {}
+        # The label of the row with the sums, by the name of the list.
+        self._totals: dict[str, str] = {}
         # Templates by heading, by the type of an event that is a row itself.
         self._events: dict[str, dict[str, str]] = {}
         # The fields with marked places, by the name of the text.
@@ -50,6 +52,8 @@ class Columns:
             for name, field in fields.items():
                 if isinstance(field, dict) and (declared := _declared(field)) is not None:
                     self._columns[name] = declared
+                    if isinstance(field.get(TOTALS_KEYWORD), str):
+                        self._totals[name] = field[TOTALS_KEYWORD]
                 if isinstance(field, dict) and isinstance(field.get(MARKS_KEYWORD), str):
                     self._marks[name] = field[MARKS_KEYWORD]
 
@@ -60,7 +64,10 @@ class Columns:
         for name, columns in self._columns.items():
             rows = event.get(name)
             if isinstance(rows, list):
-                return self._rows(columns, [row for row in rows if isinstance(row, dict)])
+                rows = [row for row in rows if isinstance(row, dict)]
+                if name in self._totals and len(rows) > 1:
+                    rows.append(_sums(columns, event, self._totals[name]))
+                return self._rows(columns, rows)
         return None
 
     def _rows(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> list[dict[str, Cell]]:
@@ -77,6 +84,12 @@ class Columns:
                 for cell, value, row in zip(cells, values, rows, strict=True)
             ]
         return [_filled(template, row) for row in rows]
+
+
+def _sums(columns: dict[str, str], event: dict[str, Any], label: str) -> dict[str, Any]:
+    """Return the row with the sums of an event. Its first column has the label."""
+    first, *others = (_FIELD.sub(r"\1", template) for template in columns.values())
+    return {first: label, **{name: event.get(name) for name in others}}
 
 
 def _field(row: Any, path: str) -> Any:

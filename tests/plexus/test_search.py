@@ -1,6 +1,8 @@
 """`plexus.search`: texts are found after their commit, and never after they were deleted."""
 
+import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,8 +53,8 @@ async def resolved(h: InProcessHub, hit: dict[str, Any]) -> dict[str, Any]:
     return dict(answer["data"])
 
 
-async def advice(h: InProcessHub, query: str) -> list[str]:
-    items = [item async for item in h.items("plexus.search", query=query)]
+async def advice(h: InProcessHub, query: str, **filters: Any) -> list[str]:
+    items = [item async for item in h.items("plexus.search", query=query, **filters)]
     return [item["error_type"] for item in items if item["type"] == "guidance"]
 
 
@@ -193,6 +195,35 @@ async def test_hostile_queries_are_only_words(h: InProcessHub) -> None:
         assert ref in await found(h, query, limit=100), query
 
 
+async def test_the_longest_query_finds_its_text(h: InProcessHub) -> None:
+    for query in ("x" * 1000, f'"{"ab " * 332}"', " ".join(f"{n:030}" for n in range(32))):
+        ref = await add(h, query.strip('"'))
+        assert await found(h, query) == [ref]
+        with pytest.raises(HubError, match="query"):
+            await found(h, query + "y" * 1000)
+
+
+async def test_a_search_that_no_longer_waits_lets_indexing_rest(
+    h: InProcessHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = search_of(h)
+    await search.caught_up()
+    started, released = threading.Event(), threading.Event()
+
+    def hold(*_: object) -> bool:
+        started.set()
+        released.wait(60)
+        return False
+
+    monkeypatch.setattr(indexing, "step", hold)
+    monkeypatch.setattr(service, "PATIENCE_SECONDS", 0.01)
+    await add(h, "needle")
+    assert await advice(h, "needle") == ["search_status"]
+    assert await asyncio.to_thread(started.wait, 60)
+    assert not search._urgent.is_set()
+    released.set()
+
+
 async def test_a_query_needs_words_but_not_too_many(h: InProcessHub) -> None:
     for query in (" ", '""', " ".join(f"w{n}" for n in range(33))):
         with pytest.raises(HubError, match="1 to 32 words"):
@@ -224,7 +255,7 @@ async def test_a_search_that_reads_texts_says_where_it_stopped(
 async def test_a_search_ends_in_time_and_says_so(
     h: InProcessHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refs = [await add(h, "needle") for _ in range(searching.READ_AT_ONCE + 1)]
+    refs = [await add(h, "needle") for _ in range(searching.READ_FIRST + 1)]
     monkeypatch.setattr(searching, "SECONDS", -1.0)
     monkeypatch.setattr(searching, "STEPS_PER_CHECK", 2**30)
     assert await found(h, "needle", limit=100) == refs[:0:-1]
@@ -236,10 +267,31 @@ async def test_a_search_ends_in_time_and_says_so(
 async def test_only_the_newest_of_many_matches_are_ranked(
     h: InProcessHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "MAX_RANKED", 2)
-    refs = [await add(h, "needle", at=at) for at in range(3)]
-    assert await found(h, "needle") == refs[:0:-1]
-    assert await advice(h, "needle") == ["search_incomplete"]
+    monkeypatch.setattr(searching, "MAX_RANKED", 4)
+    best = await add(h, "needle needle", at=1)
+    refs = [await add(h, f"a needle in {'hay ' * at}", at=at) for at in range(2, 7)]
+    assert await found(h, "needle", limit=1) == [refs[1]]
+    assert await advice(h, "needle", limit=1) == ["search_incomplete"]
+    # A search for more hits than that ranks all of them.
+    assert await found(h, "needle", limit=6) == [best, *refs]
+    assert await advice(h, "needle") == []
+
+
+async def test_fewer_long_texts_are_ranked(
+    h: InProcessHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "READ_FIRST", 1)
+    monkeypatch.setattr(searching, "RANKED_CHARACTERS", 100)
+    best = await add(h, "needle", at=1)
+    long = await add(h, f"needle {'hay ' * 30}", at=2)
+    assert await found(h, "needle", limit=1) == [long]
+    assert await found(h, "needle", limit=2) == [best, long]
+
+
+async def test_a_whole_word_is_better_than_a_part_of_a_word(h: InProcessHub) -> None:
+    whole = await add(h, "the cat sat", at=1)
+    part = await add(h, "concatenate", at=2)
+    assert await found(h, "cat") == [whole, part]
 
 
 async def test_without_fts5_the_search_reads_the_texts(
@@ -297,12 +349,23 @@ async def test_a_source_with_a_wrong_query_is_refused() -> None:
             pass
 
 
-async def test_an_agent_needs_a_grant(h: InProcessHub) -> None:
-    await add(h, "needle")
-    granted = h.calling(actor=Actor("session", "s", grants=("plexus.search",)))
-    assert len(await found(granted, "needle")) == 1
+async def test_an_agent_finds_only_texts_that_it_may_resolve(h: InProcessHub) -> None:
+    def agent(*grants: str) -> InProcessHub:
+        return h.calling(actor=Actor("session", "s", grants=grants))
+
+    ref = await add(h, "needle")
+    for grants, refs in (
+        (("plexus.search", "searched.resolve_handle"), [ref]),
+        (("plexus.search", "searched"), [ref]),
+        (("plexus",), [ref]),
+        (("plexus.search", "searched.add", "other.resolve_handle"), []),
+        (("plexus.search",), []),
+    ):
+        assert await found(agent(*grants), "needle") == refs, grants
+    assert await advice(agent("plexus.search"), "needle") == ["search_grants"]
+    assert await advice(agent("plexus"), "needle") == []
     with pytest.raises(PermissionDenied):
-        await found(h.calling(actor=Actor("session", "s", grants=("plexus.methods",))), "needle")
+        await found(agent("plexus.methods"), "needle")
 
 
 async def test_trees_nodes_labels_cones_and_files_are_found(
@@ -329,6 +392,8 @@ async def test_trees_nodes_labels_cones_and_files_are_found(
             pass
         assert len(await found(h, "delta", role="user", kind="message")) == 1
         assert len(await found(h, "delta", role="assistant")) == 1
+        await h.call_one("cone.delete", identifier="bob")
+        assert await found(h, "delta") == []
 
         (tmp_path / "notes.txt").write_text(f"epsilon {'long ' * 30_000} zeta")
         snapshot = await h.call_one("file.snapshot", path=str(tmp_path / "notes.txt"))

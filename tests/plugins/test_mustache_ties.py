@@ -12,6 +12,7 @@ from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.cone.plugin import Cone
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.mustache.plugin import Mustache
+from hubd.wire.caller import Actor, Client
 from tests.support import Collector, call_error, call_events, hub_with
 
 ECHO = "echo@1.0.0::once:hi"
@@ -121,6 +122,23 @@ async def test_a_registered_name_is_a_template_of_resolve_handle(hub: Hub) -> No
     [hint] = guidance(received)
     assert "'unknown' is used as text" in hint
     assert received[1]["content"]["text"] == "unknown"
+
+
+async def test_an_agent_uses_a_registered_name_only_if_it_may_render_templates(hub: Hub) -> None:
+    await call_events(hub, "mustache.register_template", name="whole", template="own {{message}}")
+    await tie(hub, "<{{message}}>", style="compact")
+
+    async def seen(*grants: str, **params: str) -> tuple[str, int]:
+        caller = Collector(client=Client("test", actor=Actor("session", "s", grants=grants)))
+        await Call(hub, "plexus.resolve_handle", {"handle": ECHO, **params}, caller).run()
+        [event] = [item["content"] for item in caller.items if item["type"] == "data"]
+        return event["text"], len(guidance(caller.items))
+
+    assert await seen("plexus.resolve_handle", template="whole") == ("whole", 1)
+    assert await seen("plexus.resolve_handle", "mustache.render", template="whole") == ("own hi", 0)
+    assert await seen("plexus.resolve_handle", "mustache", template="whole") == ("own hi", 0)
+    # A template of a handle type is the form of its data for all callers.
+    assert await seen("plexus.resolve_handle", style="compact") == ("<hi>", 0)
 
 
 async def test_a_template_and_a_style_exclude_each_other(hub: Hub) -> None:

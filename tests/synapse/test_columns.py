@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from hubd.activation import columns
+from hubd.wire.summary import TOTALS_KEYWORD
 from synapse.render.columns import Columns, declared_columns, field_columns
 from synapse.render.tables import MARK, fit, table
 from synapse.render.values import Cell, Values
@@ -123,3 +124,17 @@ def test_declared_places_of_a_text_are_marked() -> None:
     for places in ([[50, 60]], [["a", 2]], "x", None, [[1]], [2]):
         assert spans("needle", places) == []
     assert spans("a\x1b[31m needle", [[2, 8]]) == []
+
+
+def test_sums_are_a_last_row_below_several_rows() -> None:
+    field = {**columns(label="{label}", cost="{cost}"), TOTALS_KEYWORD: "total"}
+    drawn = Columns({"properties": {"type": {"const": "list"}, "rows": field}})
+
+    def cells(*costs: int) -> list[list[str]]:
+        rows = [{"label": f"r{cost}", "cost": cost} for cost in costs]
+        result = drawn.rows({"type": "list", "rows": rows, "cost": 42, "label": "no sum"})
+        assert result is not None
+        return [[cell.text for cell in row.values()] for row in result]
+
+    assert cells(1, 2) == [["r1", "1"], ["r2", "2"], ["total", "42"]]
+    assert cells(1) == [["r1", "1"]]

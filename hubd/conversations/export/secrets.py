@@ -23,9 +23,15 @@ CREDENTIAL_KEYS: Final = frozenset(
     ("authorization", "proxy-authorization", "x-api-key", "x-goog-api-key", "api-key")
 )
 
-# A token is not part of a longer word. `=` may stand before it, as in `KEY=…`.
-_ALONE: Final = r"(?<![A-Za-z0-9+/_-])"
+# A token is not part of a longer word. `=` may stand before it, as in `KEY=…`. So may the last
+# letter of an escape: of JSON, of an address, or of a colour in the output of a command.
+_ALONE: Final = (
+    r"(?:(?<![A-Za-z0-9+/_-])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9a-fA-F]{2})"
+    r"|(?<=\x1b\[m)|(?<=\x1b\[\dm)|(?<=\x1b\[\d\dm)|(?<=\x1b\[\d;\d\dm))"
+)
 _END: Final = r"(?![A-Za-z0-9+/_-])"
+# The sign between a name and its value, with quotes that JSON in JSON escapes several times.
+_SIGN: Final = r"""\\{0,8}["']?\s{0,3}[:=]\s{0,3}\\{0,8}["']?"""
 
 _BEGIN_KEY: Final = lazy_pattern(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _END_KEY: Final = lazy_pattern(r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
@@ -50,19 +56,23 @@ def _token(name: str, hints: tuple[str, ...], rest: str) -> _Kind:
     return _Kind(name, hints, lazy_pattern(f"{_ALONE}(?:{prefix}){rest}{_END}"))
 
 
+_SLACK: Final = ("xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxc-", "xoxe-")
 _KINDS: Final = (
     _token("aws-access-key", ("AKIA", "ASIA"), r"[A-Z2-7]{16}"),
     _Kind(
         "aws-secret-key",
         ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY", "SecretAccessKey", "secretAccessKey"),
-        lazy_pattern(
-            r"""\w+["']?\s{0,3}[:=]\s{0,3}["']?(?P<secret>[A-Za-z0-9/+]{40})(?![\w/+=])"""
-        ),
+        lazy_pattern(rf"\w+{_SIGN}(?P<secret>[A-Za-z0-9/+]{{40}})(?![\w/+=])"),
+    ),
+    _Kind(
+        "aws-session-token",
+        ("aws_session_token", "AWS_SESSION_TOKEN", "SessionToken", "sessionToken"),
+        lazy_pattern(rf"\w+{_SIGN}(?P<secret>[A-Za-z0-9/+=]{{100,4096}})"),
     ),
     _token("github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"[A-Za-z0-9]{36,251}"),
     _token("github-token", ("github_pat_",), r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
     _token("gitlab-token", ("glpat-",), r"[A-Za-z0-9_-]{20,300}(?:\.[a-z0-9]{2}\.[a-z0-9]{9})?"),
-    _token("slack-token", ("xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-"), r"[0-9A-Za-z-]{20,250}"),
+    _token("slack-token", _SLACK, r"[0-9A-Za-z-]{20,250}"),
     _token("slack-token", ("xapp-",), r"\d-[A-Z0-9]{6,20}-\d{6,20}-[a-f0-9]{40,80}"),
     _Kind(
         "slack-webhook",
@@ -76,11 +86,22 @@ _KINDS: Final = (
     ),
     _token("google-api-key", ("AIza",), r"[A-Za-z0-9_-]{35}"),
     _token("google-oauth-secret", ("GOCSPX-",), r"[A-Za-z0-9_-]{28}"),
+    _token("google-oauth-token", ("ya29.",), r"[A-Za-z0-9_-]{50,2000}"),
     _token("anthropic-key", ("sk-ant-",), r"[A-Za-z0-9_-]{20,250}"),
     _token("openai-key", ("sk-proj-", "sk-svcacct-", "sk-admin-"), r"[A-Za-z0-9_-]{20,250}"),
     _token("openai-key", ("sk-",), r"[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"),
     _token("npm-token", ("npm_",), r"[A-Za-z0-9]{36}"),
-    _token("pypi-token", ("pypi-AgEIcHlwaS5vcmc",), r"[A-Za-z0-9_-]{50,1000}"),
+    # In a file `.npmrc`; not a variable, such as `${NPM_TOKEN}`.
+    _Kind(
+        "npm-token",
+        ("_authToken",),
+        lazy_pattern(rf"_authToken{_SIGN}(?P<secret>[A-Za-z0-9._~+/=-]{{8,1000}})"),
+    ),
+    _token(
+        "pypi-token",
+        ("pypi-AgEIcHlwaS5vcmc", "pypi-AgENdGVzdC5weXBpLm9yZw"),
+        r"[A-Za-z0-9_-]{50,1000}",
+    ),
     _token("huggingface-token", ("hf_",), r"[A-Za-z]{34}"),
     # A header with `alg` or `typ`, a payload that is an object, and a signature.
     _token(
@@ -92,7 +113,7 @@ _KINDS: Final = (
         "authorization",
         ("uthorization", "UTHORIZATION"),
         lazy_pattern(
-            r"""uthorization\\?["']?\s{0,3}[:=]\s{0,3}\\?["']?"""
+            rf"uthorization{_SIGN}"
             r"(?:Bearer|Basic|Token|Digest)\s{1,3}(?P<secret>[A-Za-z0-9._~+/=-]{8,16384})",
             re.IGNORECASE,
         ),
@@ -101,7 +122,7 @@ _KINDS: Final = (
         "api-key",
         ("x-api-key", "X-Api-Key", "X-API-Key", "X-API-KEY"),
         lazy_pattern(
-            r"""x-api-key\\?["']?\s{0,3}[:=]\s{0,3}\\?["']?(?P<secret>[A-Za-z0-9._~+/=-]{12,1000})""",
+            rf"x-api-key{_SIGN}(?P<secret>[A-Za-z0-9._~+/=-]{{12,1000}})",
             re.IGNORECASE,
         ),
     ),

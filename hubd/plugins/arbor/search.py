@@ -18,7 +18,8 @@ from hubd.storage.arbor import searched_rows, tree, walk
 # The names of the sources.
 TREES: Final = "trees"
 NODES: Final = "nodes"
-HIDDEN: Final = "importing"
+# The state of trees that are shown: not those that are imported, to be deleted or archived.
+SHOWN: Final = "active"
 
 
 class TreeRef(Handle, method="tree", kind="document", summary="tree {tree_id}"):
@@ -67,7 +68,7 @@ def _tree_document(row: sqlite3.Row, reader: Reader) -> Document | None:
         kind=TreeRef.kind,
         text=" ".join(_strings(json.loads(row["metadata"]))),
         created_at=row["created_at"],
-        hidden=row["state"] == HIDDEN,
+        hidden=row["state"] != SHOWN,
     )
 
 
@@ -80,7 +81,7 @@ def _node_document(row: sqlite3.Row, reader: Reader) -> Document | None:
         kind=NodeRef.kind,
         text=text,
         created_at=row["created_at"],
-        hidden=row["state"] == HIDDEN,
+        hidden=row["state"] != SHOWN,
     )
 
 

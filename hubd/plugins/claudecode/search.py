@@ -102,6 +102,8 @@ def _document(
         session_id=ids.text(session_id) if session_id is not None else None,
         role=role,
         tool=tool,
+        # The tree of a deleted session stays for a while.
+        hidden=row["state"] != "active",
     )
 
 

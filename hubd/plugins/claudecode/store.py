@@ -33,8 +33,9 @@ MAX_SEARCHED_BYTES: Final = 16 * 1024 * 1024
 # The rows of the search sources.
 SEARCHED_BLOBS: Final = """
     SELECT b.key, b.id, b.tree, b.blob_type, b.complete, b.created_at, b.session_id,
-        s.name AS session, b.data
+        s.name AS session, b.data, t.state
     FROM claudecode_blobs AS b LEFT JOIN claudecode_sessions AS s ON s.id = b.session_id
+        LEFT JOIN arbor_trees AS t ON t.key = b.tree
 """
 SEARCHED_SESSIONS: Final = "SELECT key, id, name, created_at FROM claudecode_sessions"
 # The tool of a call, which is among the last blobs of the tree before its result.

@@ -72,4 +72,12 @@ def _resolved(ref: MessageRef, row: store.MessageRow | None) -> events.ResolvedM
 
 def _document(row: sqlite3.Row, reader: Reader) -> Document:
     ref = MessageRef(message_id=UUID(bytes=row["id"]), role=row["role"], name=row["name"])
-    return Document(str(ref), ref.kind, row["content"], row["created_at"], role=row["role"])
+    return Document(
+        str(ref),
+        ref.kind,
+        row["content"],
+        row["created_at"],
+        role=row["role"],
+        # The tree of a deleted cone stays for a while.
+        hidden=row["state"] != "active",
+    )

@@ -25,7 +25,10 @@ _MESSAGES: Final = """
     SELECT id, role, name, content, model, usage, created_at FROM cone_messages WHERE id
 """
 # The rows of the search sources.
-SEARCHED_MESSAGES: Final = "SELECT key, id, role, name, content, created_at FROM cone_messages"
+SEARCHED_MESSAGES: Final = """
+    SELECT m.key, m.id, m.role, m.name, m.content, m.created_at, t.state
+    FROM cone_messages AS m JOIN arbor_trees AS t ON t.key = m.tree
+"""
 
 
 class ConeRow(NamedTuple):

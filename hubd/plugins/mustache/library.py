@@ -24,12 +24,19 @@ LIST_HINT: Final = "List the templates with `synapse mustache list-templates`"
 class Library:
     """The stored templates. The hub renders the data behind handles with them."""
 
-    def __init__(self, db: Database, host: Host) -> None:
+    def __init__(self, db: Database, host: Host, path: str) -> None:
         self._db = db
         self._host = host
+        # The namespace of the plugin.
+        self._path = path
 
     async def named(self, name: str) -> Render | None:
-        """As `TemplateSource.named`."""
+        """As `TemplateSource.named`. An agent needs the grant `render`.
+
+        The output shows the text of the template, and `resolve_handle` alone must not reveal it.
+        """
+        if not self._host.client.actor.is_granted(self._path, "render"):
+            return None
         stored = await store.find(self._db, name)
         return await self._render(stored.text) if stored is not None else None
 

@@ -215,7 +215,7 @@ class Mustache(Activation, namespace="mustache", version="1.0.0"):
 
     @cached_property
     def _library(self) -> Library:
-        return Library(self.db, self.host)
+        return Library(self.db, self.host, self.path)
 
     async def _pages(self) -> AsyncIterator[list[store.TemplateInfo]]:
         after = ""

@@ -7,6 +7,9 @@ indexed change in the same transaction as the documents.
 The number of a document begins with the time of its creation, so the newest matches are the last
 ones in the full-text table. Numbers are not used again, because removing an entry from the
 full-text table would need its text: a removed document leaves its number behind.
+
+Each value of a filter is a token of the full-text table too (`search_tags`), so that a query skips
+the matches of other sessions, roles, tools and kinds instead of reading them.
 """
 
 import os
@@ -21,7 +24,7 @@ from hubd.storage.search.source import BUSY_SECONDS, Document
 from hubd.storage.search.text import fold, prepare
 
 # Change it with the tables: an index of another format is replaced.
-FORMAT: Final = 1
+FORMAT: Final = 2
 # The first version with the trigram tokenizer.
 MIN_SQLITE: Final = (3, 34, 0)
 # Documents that can be created in one second before their numbers reach into the next one.
@@ -29,6 +32,11 @@ NUMBERS_PER_SECOND: Final = 2**20
 LAST_SECOND: Final = 2**40
 # Ends a text, so that each of its characters begins a token of three. A text has no line breaks.
 END_OF_TEXT: Final = "\n\n"
+# The fields of a document that a query can filter by. Each is a column of the full-text table.
+FIELDS: Final = ("kind", "session", "session_id", "role", "tool")
+# The private characters of tags, with this many for each of the three places of a token.
+FIRST_PRIVATE: Final = 0xF0000
+PRIVATE: Final = 20_000
 
 _TABLES: Final = """
     CREATE TABLE search_cursors (
@@ -54,12 +62,19 @@ _TABLES: Final = """
     ) STRICT;
     CREATE UNIQUE INDEX search_documents_row ON search_documents (source, key)
         WHERE source IS NOT NULL;
+    CREATE TABLE search_tags (
+        number INTEGER PRIMARY KEY,
+        field TEXT NOT NULL,
+        value TEXT NOT NULL,
+        UNIQUE (field, value)
+    ) STRICT;
 """
 _FULL_TEXT: Final = """
     CREATE VIRTUAL TABLE search_text USING fts5 (
-        text, content = '', tokenize = 'trigram case_sensitive 1'
+        text, kind, session, session_id, role, tool,
+        content = '', columnsize = 0, tokenize = 'trigram case_sensitive 1'
     );
-    CREATE VIRTUAL TABLE search_terms USING fts5vocab (search_text, 'row');
+    CREATE VIRTUAL TABLE search_terms USING fts5vocab (search_text, 'instance');
 """
 
 
@@ -89,6 +104,14 @@ class Position(NamedTuple):
 def index_path(database: Path) -> Path:
     """Return the file of the index of a database."""
     return database.with_name("search.db")
+
+
+def token(tag: int) -> str:
+    """Return the three characters of a tag, one token of the full-text table."""
+    places = (tag // PRIVATE**2, tag // PRIVATE % PRIVATE, tag % PRIVATE)
+    return "".join(
+        chr(FIRST_PRIVATE + place * PRIVATE + digit) for place, digit in enumerate(places)
+    )
 
 
 def has_full_text() -> bool:
@@ -168,28 +191,34 @@ class Index:
         for entry in sorted(entries, key=lambda entry: entry.document.created_at):
             document = entry.document
             number = self._next_number(document.created_at)
+            values = [getattr(document, field) for field in FIELDS]
             self._connection.execute(
                 "INSERT INTO search_documents"
                 " (number, source, key, id, kind, session, session_id, role, tool)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    number,
-                    entry.source,
-                    entry.key,
-                    entry.id,
-                    document.kind,
-                    document.session,
-                    document.session_id,
-                    document.role,
-                    document.tool,
-                ),
+                (number, entry.source, entry.key, entry.id, *values),
             )
             self.documents += 1
             if self.full_text:
+                tags = [
+                    value and token(self._tag(field, value))
+                    for field, value in zip(FIELDS, values, strict=True)
+                ]
                 self._connection.execute(
-                    "INSERT INTO search_text (rowid, text) VALUES (?, ?)",
-                    (number, fold(prepare(document.text)) + END_OF_TEXT),
+                    "INSERT INTO search_text (rowid, text, kind, session, session_id, role, tool)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (number, fold(prepare(document.text)) + END_OF_TEXT, *tags),
                 )
+
+    def _tag(self, field: str, value: str) -> int:
+        """Return the number of a value, which is stored on its first use."""
+        sql = "SELECT number FROM search_tags WHERE field = ? AND value = ?"
+        row = self._connection.execute(sql, (field, value)).fetchone()
+        if row is None:
+            sql = "INSERT INTO search_tags (field, value) VALUES (?, ?)"
+            row = (self._connection.execute(sql, (field, value)).lastrowid,)
+        number: int = row[0]
+        return number
 
     def discard(self, source: str, keys: Iterable[int]) -> None:
         """Remove the documents of these rows, if they have any."""

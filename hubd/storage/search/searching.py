@@ -1,14 +1,18 @@
 """Answer a query from the index, in a thread, within a bounded time.
 
-The full-text table finds the documents with all terms. Each is then read from its source again: so
-a deleted document is never shown, and the text of the snippet is the current one. A term of one
-or two characters becomes the tokens of three characters that begin with it. Without a full-text
-table, and if there are too many such tokens, documents are read one by one, the newest first.
+The full-text table finds the documents with all terms, the newest first. Each is read from its
+source again: so a deleted document is never shown, and the text of the snippet is the current one.
+Only the newest matches are read and ranked, so the time of a search does not grow with the
+number of matches. FTS5's own rank would need all of them.
+
+A term of one or two characters becomes the tokens of three characters that begin with it. Without
+a full-text table, and if there are too many such tokens, documents are read one by one, the newest
+first.
 """
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -16,28 +20,39 @@ from typing import Any, Final, NamedTuple
 
 from hubd.storage.errors import code_of
 from hubd.storage.ids import MIN_PREFIX
-from hubd.storage.search.index import LAST_SECOND, NUMBERS_PER_SECOND, open_for_reading
+from hubd.storage.search.index import (
+    LAST_SECOND,
+    NUMBERS_PER_SECOND,
+    open_for_reading,
+    token,
+)
 from hubd.storage.search.indexing import Sources, read_rows
 from hubd.storage.search.source import Document, Reader
-from hubd.storage.search.text import fold, matches, prepare, snippet
+from hubd.storage.search.text import fold, matches, prepare, score, snippet
 
-# Matches that are ranked: the newest ones.
-MAX_RANKED: Final = 5_000
-# Documents that are read one by one for a query that the full-text table can't answer.
+# The newest matches that are ranked: this many, and fewer if their texts are long. A search for
+# more hits ranks as many as it returns.
+MAX_RANKED: Final = 100
+RANKED_CHARACTERS: Final = 512 * 1024
+# Documents that are read for a query that the full-text table can't answer.
 MAX_SCANNED: Final = 20_000
 # Seconds after which a search ends with the hits so far.
 SECONDS: Final = 3.0
 # Tokens that replace a short term. A search with more reads the documents instead.
-MAX_TOKENS: Final = 1000
+MAX_TOKENS: Final = 100
 # The length of a token.
 TOKEN: Final = 3
-# Documents that are read at a time.
-READ_AT_ONCE: Final = 32
+# Documents that are read at a time: few at first, because they may be long.
+READ_FIRST: Final = 4
+READ_AT_ONCE: Final = 16
+# Seconds of rest between them. Without it, the event loop would wait for the interpreter's lock.
+PAUSE_SECONDS: Final = 0.0001
 # Steps of SQLite between two looks at the time.
 STEPS_PER_CHECK: Final = 5_000
+FIRST_CHARACTER: Final = "\x01"
 LAST_CHARACTER: Final = "\U0010ffff"
-# A text has no line breaks, and ends with two.
-NO_TOKEN: Final = "\n\n\n"
+# Matches nothing: a text has no line breaks, and ends with two.
+NO_TEXT: Final = '"\n\n\n"'
 
 
 class Filters(NamedTuple):
@@ -73,11 +88,11 @@ class Outcome(NamedTuple):
 
 
 class _Candidate(NamedTuple):
+    """A document that the index has."""
+
     source: str
     key: int
     id: bytes
-    score: float
-    number: int
 
 
 def search(
@@ -125,22 +140,49 @@ class _Search:
         connection.set_progress_handler(self._is_late, STEPS_PER_CHECK)
 
     def outcome(self, limit: int) -> Outcome:
-        """Return the best hits."""
+        """Return the best of the newest hits."""
         expression = self._expression() if self._has_full_text else None
-        candidates = self._newest() if expression is None else self._ranked(expression)
+        if expression is None:
+            hits = self._hits(self._newest(), limit, 0)
+        else:
+            hits = self._hits(self._matching(expression), max(limit, MAX_RANKED), limit)
+            # The sort is stable: of equal hits, the newest is first.
+            hits.sort(key=lambda hit: -hit.score)
+        return Outcome(hits[:limit], self._stopped, self._gone)
+
+    def _hits(self, candidates: Iterator[_Candidate], count: int, enough: int) -> list[Hit]:
+        """Return the first hits among the candidates.
+
+        Args:
+            candidates: The documents to read.
+            count: Maximum number of hits.
+            enough: Number of hits that is enough if their texts are long. 0: ranks are not needed.
+        """
         hits: list[Hit] = []
-        remaining = iter(candidates)
-        size = min(limit, READ_AT_ONCE)
-        while page := tuple(islice(remaining, size)):
-            for candidate, document in self._read(page):
-                if (hit := self._hit(candidate, document)) is not None:
+        characters = read = 0
+        size = min(READ_FIRST, MAX_SCANNED)
+        while page := tuple(islice(candidates, size)):
+            time.sleep(PAUSE_SECONDS)
+            read += len(page)
+            size = min(2 * size, READ_AT_ONCE, MAX_SCANNED - read)
+            for document in self._read(page):
+                characters += len(document.text)
+                if (hit := self._hit(document, ranked=enough > 0)) is not None:
                     hits.append(hit)
-            if len(hits) >= limit:
-                return Outcome(hits[:limit], self._stopped, self._gone)
+            is_enough = 0 < enough <= len(hits) and characters >= RANKED_CHARACTERS
+            if len(hits) >= count or is_enough:
+                del hits[count:]
+                if enough and next(candidates, None) is not None:
+                    self._stopped = f"only the newest {len(hits):,} were ranked"
+                return hits
             if self._is_late():
                 self._stop_late()
                 break
-        return Outcome(hits, self._stopped, self._gone)
+            if size == 0:
+                if next(candidates, None) is not None:
+                    self._stopped = f"only the newest {MAX_SCANNED:,} documents were read"
+                break
+        return hits
 
     def _expression(self) -> str | None:
         """Return the query of the full-text table; None if it can't answer."""
@@ -149,49 +191,69 @@ class _Search:
             tokens = [term] if len(term) >= TOKEN else self._tokens(term)
             if len(tokens) > MAX_TOKENS:
                 continue  # The documents are read anyway, which checks the term.
-            alternatives.append("(" + " OR ".join(map(_quoted, tokens or [NO_TOKEN])) + ")")
+            alternatives.append(_any("text", tokens))
+        alternatives += self._filter_expressions()
         return " AND ".join(alternatives) or None
 
     def _tokens(self, term: str) -> list[str]:
         """Return the tokens that begin with a short term."""
-        rows = self._rows(
-            "SELECT term FROM search_terms WHERE term >= ? AND term <= ? LIMIT ?",
-            [term, term + LAST_CHARACTER * TOKEN, MAX_TOKENS + 1],
-        )
-        return [token for (token,) in rows]
+        tokens: list[str] = []
+        after = term
+        while len(tokens) <= MAX_TOKENS:
+            # One by one, because a query for all would read all places of each token.
+            rows = self._rows(
+                "SELECT term FROM search_terms WHERE term >= ? AND term <= ? LIMIT 1",
+                [after, term + LAST_CHARACTER * TOKEN],
+            )
+            if (row := next(rows, None)) is None:
+                break
+            tokens.append(row[0])
+            after = row[0] + FIRST_CHARACTER
+        return tokens
 
-    def _ranked(self, expression: str) -> list[_Candidate]:
-        """Return the newest matches, the best first; the newest first if they are equally good."""
+    def _filter_expressions(self) -> Iterator[str]:
+        """Yield the expressions of the filters, which the tags of the documents fulfil."""
+        for field in ("kind", "role", "tool"):
+            if (value := getattr(self._filters, field)) is not None:
+                yield self._tagged(field, value, value)
+        if (session := self._filters.session) is not None:
+            first = last = session.lower()
+            if len(session) >= MIN_PREFIX:
+                last += LAST_CHARACTER
+            named = self._tagged("session", session, session)
+            yield f"({named} OR {self._tagged('session_id', first, last)})"
+
+    def _tagged(self, field: str, first: str, last: str) -> str:
+        """Return the expression for documents with one of these values in a field."""
+        tags = self._rows(
+            "SELECT number FROM search_tags WHERE field = ? AND value >= ? AND value <= ?",
+            [field, first, last],
+        )
+        return _any(field, [token(tag) for (tag,) in tags])
+
+    def _matching(self, expression: str) -> Iterator[_Candidate]:
+        """Yield the documents that match, the newest first."""
         # The time limits the full-text table too, which reads its last numbers first.
         conditions, values = _conditions(self._filters, "search_text.rowid")
         rows = self._rows(
-            "SELECT d.source, d.key, d.id, -bm25(search_text), d.number"
-            " FROM search_text JOIN search_documents AS d ON d.number = search_text.rowid"
-            f" WHERE search_text MATCH ? AND {conditions}"
-            " ORDER BY search_text.rowid DESC LIMIT ?",
-            [expression, *values, MAX_RANKED + 1],
+            "SELECT d.source, d.key, d.id"
+            " FROM search_text CROSS JOIN search_documents AS d ON d.number = search_text.rowid"
+            f" WHERE search_text MATCH ? AND {conditions} ORDER BY search_text.rowid DESC",
+            [expression, *values],
         )
-        candidates = [_Candidate(*row) for row in rows]
-        if len(candidates) > MAX_RANKED:
-            self._stopped = f"only the newest {MAX_RANKED:,} matches were ranked"
-            del candidates[MAX_RANKED:]
-        return sorted(candidates, key=lambda each: (-each.score, -each.number))
+        yield from map(_Candidate._make, rows)
 
     def _newest(self) -> Iterator[_Candidate]:
-        """Yield all documents, the newest first, up to a number."""
+        """Yield all documents, the newest first."""
         conditions, values = _conditions(self._filters, "d.number")
         rows = self._rows(
-            "SELECT d.source, d.key, d.id, 0.0, d.number FROM search_documents AS d"
-            f" WHERE {conditions} ORDER BY d.number DESC LIMIT ?",
-            [*values, MAX_SCANNED + 1],
+            "SELECT d.source, d.key, d.id FROM search_documents AS d"
+            f" WHERE {conditions} ORDER BY d.number DESC",
+            values,
         )
-        for count, row in enumerate(rows):
-            if count == MAX_SCANNED:
-                self._stopped = f"only the newest {MAX_SCANNED:,} documents were read"
-                return
-            yield _Candidate(*row)
+        yield from map(_Candidate._make, rows)
 
-    def _read(self, page: tuple[_Candidate, ...]) -> Iterator[tuple[_Candidate, Document]]:
+    def _read(self, page: tuple[_Candidate, ...]) -> Iterator[Document]:
         """Yield the documents of a page that still exist, in the order of the page."""
         keys: dict[str, list[int]] = {}
         for candidate in page:
@@ -209,16 +271,18 @@ class _Search:
             if row_id != candidate.id:
                 self._gone.append((candidate.source, candidate.key))
             elif isinstance(document, Document) and not document.hidden:
-                yield candidate, document
+                yield document
 
-    def _hit(self, candidate: _Candidate, document: Document) -> Hit | None:
+    def _hit(self, document: Document, *, ranked: bool) -> Hit | None:
         text = prepare(document.text)
         folded = fold(text)
         # The document may have changed since it was indexed.
         if not matches(folded, self._terms):
             return None
         part = snippet(text, folded, self._terms)
-        return Hit(document, part.text, part.matches, candidate.score)
+        rank = score(folded, self._terms) if ranked else 0.0
+        # A thousand long texts would fill the memory.
+        return Hit(document._replace(text=""), part.text, part.matches, rank)
 
     def _rows(self, sql: str, values: list[str | int]) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query until the time is over."""
@@ -259,6 +323,7 @@ def _conditions(filters: Filters, number: str) -> tuple[str, list[str | int]]:
     return " AND ".join(conditions), values
 
 
-def _quoted(token: str) -> str:
-    """Return a token as a string of FTS5's query language."""
-    return '"' + token.replace('"', '""') + '"'
+def _any(column: str, texts: Iterable[str]) -> str:
+    """Return FTS5's expression for documents with at least one of the texts in a column."""
+    quoted = ('"' + text.replace('"', '""') + '"' for text in texts)
+    return f"{column} : ({' OR '.join(quoted) or NO_TEXT})"

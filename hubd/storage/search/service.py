@@ -72,6 +72,8 @@ class Search:
         self._slots = asyncio.Semaphore(SEARCHES)
         # Set to start indexing without the wait for more commits.
         self._urgent = asyncio.Event()
+        # The number of callers of `caught_up`.
+        self._hurried = 0
         # The callers that wait for the next round of indexing.
         self._waiting: list[asyncio.Future[None]] = []
         # The number of commits when the last complete round began.
@@ -99,10 +101,22 @@ class Search:
         await asyncio.wait([self._task])
         self._close()
 
-    async def query(self, terms: list[str], filters: Filters, limit: int) -> tuple[Outcome, int]:
+    async def query(
+        self,
+        terms: list[str],
+        filters: Filters,
+        limit: int,
+        sees: Callable[[str], bool] = lambda source: True,
+    ) -> tuple[Outcome, int]:
         """Return the documents with all terms, and the number of rows that are not indexed yet.
 
         Waits a moment for such rows.
+
+        Args:
+            terms: The terms, as `terms_of` returns them.
+            filters: The documents to search.
+            limit: Maximum number of hits.
+            sees: Returns whether the caller may see the documents of a source.
         """
         waiting = 0
         try:
@@ -115,7 +129,7 @@ class Search:
                 searching.search,
                 self.path,
                 self._db.path,
-                self._sources(),
+                {name: source for name, source in self._sources().items() if sees(name)},
                 terms,
                 filters,
                 limit,
@@ -130,7 +144,14 @@ class Search:
         done = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
         self._urgent.set()
-        await done
+        self._hurried += 1
+        try:
+            await done
+        finally:
+            self._hurried -= 1
+            if not self._hurried:
+                # A search that waits no longer must not make indexing go on without rests.
+                self._urgent.clear()
 
     async def _run(self) -> None:
         with self._db.waiters.waiting_for(COMMITTED) as committed:
@@ -138,7 +159,8 @@ class Search:
             while True:
                 await self._pause(committed)
                 committed.clear()
-                self._urgent.clear()
+                if not self._hurried:
+                    self._urgent.clear()
                 commits = self._db.commits
                 waiting, self._waiting = self._waiting, []
                 try:

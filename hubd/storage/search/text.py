@@ -17,6 +17,10 @@ MAX_TERMS: Final = 32
 SNIPPET_CHARACTERS: Final = 160
 SNIPPET_BEFORE: Final = 50
 CUT: Final = "…"
+# The length of a text that is neither long nor short.
+USUAL_CHARACTERS: Final = 500
+# Places of a term that are checked for being a whole word.
+CHECKED_PLACES: Final = 20
 
 _TERM: Final = lazy_pattern(r'"([^"]*)"|(\S+)')
 
@@ -53,13 +57,42 @@ def terms_of(query: str) -> list[str]:
     A quote without a partner is an ordinary character.
     """
     prepared = fold(prepare(query))
-    written = (phrase or word for phrase, word in _TERM.findall(prepared))
-    return list(dict.fromkeys(term for term in written if term.strip()))
+    # A space at the end of a phrase would not match at the end of a text.
+    written = ((phrase or word).strip() for phrase, word in _TERM.findall(prepared))
+    return list(dict.fromkeys(term for term in written if term))
 
 
 def matches(folded: str, terms: list[str]) -> bool:
     """Return whether a folded text has all terms."""
     return all(term in folded for term in terms)
+
+
+def score(folded: str, terms: list[str]) -> float:
+    """Return the rank of a text that has all terms; a larger one is better.
+
+    A term counts more if it occurs often, if it is a whole word, and if the text is short. More
+    than a few occurrences add little, as in BM25.
+    """
+    length = 0.25 + 0.75 * len(folded) / USUAL_CHARACTERS
+    total = 0.0
+    for term in terms:
+        count = folded.count(term) * (2 if _has_word(folded, term) else 1)
+        total += 2.2 * count / (count + 1.2 * length)
+    return total / len(terms)
+
+
+def _has_word(folded: str, term: str) -> bool:
+    """Return whether one of the first places of a term is a whole word."""
+    start = -1
+    for _ in range(CHECKED_PLACES):
+        start = folded.find(term, start + 1)
+        if start < 0:
+            return False
+        end = start + len(term)
+        around = folded[max(start - 1, 0) : start] + folded[end : end + 1]
+        if not any(character.isalnum() or character == "_" for character in around):
+            return True
+    return False
 
 
 def snippet(prepared: str, folded: str, terms: list[str]) -> Snippet:

@@ -7,14 +7,17 @@ from html.parser import HTMLParser
 
 # Every element that a page may have, with its attributes.
 PLAIN = """
-    head title style body h1 h2 h3 h4 h5 h6 nav ul li strong em s code blockquote hr br
-    header footer summary table thead tbody tr th td pre
+    head title style body h1 h2 h3 h4 h5 h6 ul li strong em s code blockquote hr br
+    header footer summary table thead tbody tr pre
 """
 ALLOWED: dict[str, set[str]] = {
     **{tag: set() for tag in PLAIN.split()},
     "html": {"lang"},
     "meta": {"charset", "http-equiv", "content", "name"},
+    "nav": {"id"},
     "section": {"id"},
+    "th": {"class"},
+    "td": {"class"},
     "article": {"id", "class"},
     "p": {"id", "class"},
     "div": {"class"},
@@ -30,6 +33,7 @@ EMPTY = {"meta", "hr", "br", "img"}
 CLASSES = {
     *("user", "assistant", "system", "tool", "attachment", "text", "plain", "note", "host"),
     *("language", "forks", "thinking", "call", "result", "failed", "other", "external"),
+    *("right", "center"),
 }
 IMAGE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 

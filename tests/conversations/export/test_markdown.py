@@ -1,5 +1,6 @@
 """Conversations as Markdown documents."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -97,19 +98,36 @@ async def test_a_session_is_exported_in_order(
             assert wanted in text
 
 
-async def test_secrets_are_replaced_in_a_document_unless_they_are_wanted(
+async def test_secrets_are_replaced_everywhere_in_every_format_unless_they_are_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = "AKIA" + "ABCDEFGHIJKLMNOP"
+    body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"
+    private = f"-----BEGIN PRIVATE KEY-----\n{body}\n{body}\n-----END PRIVATE KEY-----\n"
     async with world(tmp_path, monkeypatch, "offline") as here:
-        await here.chat(think(key), run(f"echo {key}"), say(key), allowed_tools=["Bash"])
-        for format in ("markdown", "jsonl"):
-            parts = await here.call("claudecode.export", name="s", format=format)
+        # The answer is streamed in parts, and the second command has the key as JSON.
+        await here.chat(
+            think(f"I see {key} there"),
+            run(f"echo {key}"),
+            run("echo '" + json.dumps({"private_key": private}) + "'"),
+            say(f"It is {key} or \\n{key}, of course."),
+            name=f"about {key}",
+            allowed_tools=["Bash"],
+            attach=[f"echo@1.0.0::once:attached%20{key}"],
+        )
+        for format in ("markdown", "jsonl", "html"):
+            call = {"name": f"about {key}", "format": format}
+            parts = await here.call("claudecode.export", **call)
             text = "\n".join(part["text"] for part in parts)
-            assert key not in text
-            assert text.count("[REDACTED:aws-access-key]") >= 4
-            parts = await here.call("claudecode.export", name="s", format=format, redact=False)
-            assert "\n".join(part["text"] for part in parts).count(key) >= 4
+            assert key not in text, format
+            assert body not in text, format
+            replaced = text.count("[REDACTED:aws-access-key]")
+            assert "[REDACTED:private-key]" in text, format
+            parts = await here.call("claudecode.export", **call, redact=False)
+            whole = "\n".join(part["text"] for part in parts)
+            # The prompt, thinking, a command, its result, twice in the answer, and an attachment.
+            assert whole.count(key) == replaced >= 9, format
+            assert body in whole, format
 
 
 async def test_a_document_of_another_node_ends_there(

@@ -52,6 +52,14 @@ def test_hostile_text_becomes_no_element_and_no_address(text: str) -> None:
         ("3. a", '<ol start="3"><li>a</li></ol>'),
         ("a  \nb\nc", "<p>a<br>b\nc</p>"),
         ("```sh\nx\n```", '<span class="language">sh</span><pre><code>x\n</code></pre>'),
+        (
+            "|a|b|c|\n|-|-:|:-:|\n|1|2|3|",
+            "<table><thead><tr>"
+            '<th>a</th><th class="right">b</th><th class="center">c</th>'
+            "</tr></thead><tbody><tr>"
+            '<td>1</td><td class="right">2</td><td class="center">3</td>'
+            "</tr></tbody></table>",
+        ),
         ("[x]: https://example.org", "<p>[x]: https://example.org</p>"),
         ("a\u202eb \x1b[31m", "<p>a‹U+202E›b ‹U+001B›[31m</p>"),
         ("&#x202E;&#27;", "<p>‹U+202E›\ufffd</p>"),

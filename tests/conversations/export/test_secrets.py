@@ -24,7 +24,13 @@ TOKENS = {
         "github_" + "pat_" + LETTERS[:22] + "_" + LETTERS[:59],
     ],
     "gitlab-token": ["glpat-" + LETTERS[:20]],
-    "slack-token": ["xoxb-" + "123456789012-1234567890123-" + LETTERS[:24]],
+    "slack-token": [
+        *(
+            kind + "-123456789012-1234567890123-" + LETTERS[:24]
+            for kind in ("xoxb", "xoxp", "xoxe")
+        ),
+        "xapp-" + "1-A0123456789-1234567890123-" + "0123456789abcdef" * 4,
+    ],
     "stripe-key": ["sk_live_" + LETTERS[:24], "rk_test_" + LETTERS[:24], "whsec_" + LETTERS[:32]],
     "google-api-key": ["AIza" + LETTERS[:35]],
     "anthropic-key": ["sk-ant-" + "api03-" + LETTERS[:80] + "-" + LETTERS[:6] + "AA"],
@@ -32,11 +38,26 @@ TOKENS = {
         "sk-proj-" + LETTERS[:40] + "_" + LETTERS[:10],
         "sk-" + LETTERS[:20] + "T3Blbk" + "FJ" + LETTERS[:20],
     ],
+    "google-oauth-token": ["ya29." + "a0" + LETTERS[:60]],
+    "google-oauth-secret": ["GOCSPX-" + LETTERS[:28]],
     "npm-token": ["npm_" + LETTERS[:36]],
+    "pypi-token": [
+        "pypi-" + "AgEIcHlwaS5vcmc" + LETTERS[:100],
+        "pypi-" + "AgENdGVzdC5weXBpLm9yZw" + LETTERS[:100],
+    ],
     "huggingface-token": ["hf_" + LETTERS[:34]],
     "jwt": [JWT],
 }
 AROUND = ["{}", "KEY={}", 'key: "{}",', "({})", "'{}'.", "a {} b", "é{}é", "{}\n", "x={}&y=1"]
+# Escapes of JSON, of addresses and of a terminal: their last letter touches the token.
+AROUND += [
+    r"a\n{}\n",
+    r"a\t{}\"",
+    r"k\u003d{}\u0026",
+    "k%3D{}%26",
+    "\x1b[32m{}\x1b[0m",
+    "\x1b[1;31m{}",
+]
 
 
 @pytest.mark.parametrize("kind", TOKENS)
@@ -69,6 +90,28 @@ def test_tokens_are_replaced_in_any_surroundings(kind: str) -> None:
         (
             "aws_secret_access_key = " + LETTERS[:40],
             "aws_secret_access_key = [REDACTED:aws-secret-key]",
+        ),
+        (
+            json.dumps(json.dumps({"SecretAccessKey": LETTERS[:40]})),
+            r'"{\"SecretAccessKey\": \"[REDACTED:aws-secret-key]\"}"',
+        ),
+        (
+            "AWS_SESSION_TOKEN=" + LETTERS[:160],
+            "AWS_SESSION_TOKEN=[REDACTED:aws-session-token]",
+        ),
+        (
+            json.dumps(json.dumps(json.dumps({"authorization": "Bearer abcdef123456"}))),
+            json.dumps(
+                json.dumps(json.dumps({"authorization": "Bearer [REDACTED:authorization]"}))
+            ),
+        ),
+        (
+            "//registry.npmjs.org/:_authToken=0123abcd-0123",
+            "//registry.npmjs.org/:_authToken=[REDACTED:npm-token]",
+        ),
+        (
+            "https://x-access-token:" + TOKENS["github-token"][3] + "@github.com/a/b.git",
+            "https://x-access-token:[REDACTED:github-token]@github.com/a/b.git",
         ),
         (
             "https://hooks.slack.com/services/" + "T00000000/B00000000/" + LETTERS[:24],
@@ -111,6 +154,11 @@ def test_private_keys_are_replaced(label: str) -> None:
         "-----BEGIN PUBLIC KEY-----\n" + KEY_BODY + "\n-----END PUBLIC KEY-----",
         "AKIAIOSFODNN7EXAMPLEAKIAIOSFODNN7EXAMPLE",
         "eyJhbGci.eyJ.x",
+        "//registry.npmjs.org/:_authToken=${NPM_TOKEN}",
+        "fetch(url, {headers: {Authorization: `Bearer ${token}`}})",
+        "AWS_SESSION_TOKEN=$TOKEN and aws_secret_access_key = <your key>",
+        "pk_live_" + LETTERS[:24] + " is public, as is pypi-mirror-of-something-with-a-long-name",
+        "ya29.short and the xoxb-prefix of tokens, sk-ant-prefix",
         "cone@1.0.0::chat:msg-550e8400-e29b-41d4-a716-446655440000:user:bob",
         "ghp_short npm_config_registry hf_hub_download sk_test_x AIzaShort",
     ],

@@ -10,6 +10,7 @@ from hubd.activation import Ambiguous, Conflict, NotFound
 from hubd.errors import HandleTargetMissing
 from hubd.plugins.bash import store
 from hubd.storage import ids
+from hubd.storage.search import service
 from hubd.testing import InProcessHub
 from tests.plugins.bash.support import bash_hub, data_of, listed, run
 from tests.process.support import linux_only
@@ -104,3 +105,15 @@ async def test_old_commands_are_removed_if_the_setting_says_so(tmp_path: Path) -
         assert rows[0]["handle"] == new["handle"]
         with pytest.raises(HandleTargetMissing):
             await h.resolve(old["handle"])
+
+
+async def test_commands_and_their_outputs_are_found_until_their_deletion(
+    bash: InProcessHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "PATIENCE_SECONDS", 60.0)
+    *_, end = await run(bash, "printf 'ze%s\\n' bra; printf 'o%s' kapi >&2")
+    for query in ("zebra", "okapi printf", "printf 'ze%s"):
+        [hit] = [hit async for hit in bash.call("plexus.search", query=query, kind="output")]
+        assert hit["handle"] == end["handle"]
+    await bash.call_one("bash.delete", execution_id=end["handle"].split(":")[3])
+    assert [hit async for hit in bash.call("plexus.search", query="zebra")] == []

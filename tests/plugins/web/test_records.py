@@ -13,6 +13,7 @@ from hubd.errors import HandleTargetMissing
 from hubd.plugins.web import plugin
 from hubd.plugins.web.plugin import Web
 from hubd.storage import ids
+from hubd.storage.search import service
 from hubd.testing import InProcessHub, hub
 from tests.fakes.hostile_web import HostileWeb, response
 
@@ -184,3 +185,15 @@ async def test_many_fetches_at_once_all_succeed(h: InProcessHub, server: Hostile
     url = f"{server.url}/page"
     fetches = await asyncio.gather(*(h.call_one("web.fetch", url=url) for _ in range(50)))
     assert len({each["fetch_id"] for each in fetches}) == 50
+
+
+async def test_pages_are_found_by_title_text_and_address_until_their_deletion(
+    h: InProcessHub, server: HostileWeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "PATIENCE_SECONDS", 60.0)
+    fetched = await fetch(h, server, response(PAGE, HTML))
+    for query in ('"the <title>"', "heading text", "127.0.0.1 /page"):
+        [hit] = [hit async for hit in h.call("plexus.search", query=query, kind="document")]
+        assert hit["handle"] == fetched["handle"]
+    await h.call_one("web.delete", fetch_id=fetched["fetch_id"])
+    assert [hit async for hit in h.call("plexus.search", query="heading")] == []

@@ -36,6 +36,11 @@ article > header { margin-bottom: .35rem; }
 article > header a { text-decoration: none; }
 mark { background: var(--mark); color: inherit; padding: 0 .3rem; border-radius: .25rem; }
 .text p, .text li { white-space: pre-line; }
+.text > :first-child { margin-top: 0; }
+.text > :last-child { margin-bottom: 0; }
+.text + .text { margin-top: 1rem; }
+.language { display: block; margin-top: .75rem; }
+.language + pre { margin-top: .15rem; }
 .plain, pre { white-space: pre-wrap; unicode-bidi: plaintext; }
 pre, code { font: .85rem/1.45 ui-monospace, monospace; }
 pre { margin: .5rem 0; padding: .7rem; background: var(--box); border-radius: .35rem;
@@ -48,10 +53,12 @@ summary { cursor: pointer; white-space: nowrap; overflow: hidden; text-overflow:
 .failed > summary strong { color: var(--failed); }
 .forks { color: var(--dim); font-size: .9rem; }
 img { max-width: 100%; border: 1px solid var(--line); }
-table { border-collapse: collapse; display: block; overflow-x: auto; }
+table { border-collapse: collapse; display: block; overflow: auto; overflow-wrap: break-word; }
 th, td { border: 1px solid var(--line); padding: .25rem .6rem; text-align: left; }
+.right { text-align: right; }
+.center { text-align: center; }
 blockquote { margin: .5rem 0; padding-left: .9rem; border-left: 3px solid var(--line); }
-@media print { details:not([open]) > *:not(summary) { display: block; } pre { max-height: none; } }
+@media print { ::details-content { content-visibility: visible; } pre { max-height: none; } }
 """
 _DIGEST: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY: Final = (
@@ -86,5 +93,8 @@ def branch_start(number: int, title: str, fork: str) -> str:
         title: The title.
         fork: The anchor of the entry after which the branch begins.
     """
-    line = f'<p class="note">Continues after <a href="#{fork}">this message</a>.</p>'
+    line = (
+        f'<p class="note">Continues after <a href="#{fork}">this message</a>. '
+        '<a href="#branches">All branches</a></p>'
+    )
     return f'<section id="b{number}"><h2>{one_line(title, LINE_LENGTH) or "(empty)"}</h2>{line}'

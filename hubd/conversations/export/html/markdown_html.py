@@ -49,6 +49,8 @@ _TAGS: Final = {
     "em": "em",
     "s": "s",
 }
+# The classes for alignments of columns; the left one is the default.
+_ALIGNED: Final = {"text-align:right": "right", "text-align:center": "center"}
 # The page itself uses the first two levels of headings.
 _HEADINGS: Final = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6", "h6": "h6"}
 
@@ -126,6 +128,8 @@ def _tag(token: "Token") -> str:
         return ""
     if side == "close":
         return f"</{tag}>"
+    if tag in ("th", "td") and (align := _ALIGNED.get(str(token.attrGet("style")))):
+        return f'<{tag} class="{align}">'
     start = token.attrGet("start") if tag == "ol" else None
     return f'<ol start="{int(start)}">' if start is not None else f"<{tag}>"
 

@@ -84,7 +84,7 @@ class _Writer:
             if step is not None:
                 self._heads.setdefault(step, []).append(self.without_secrets(name))
         if len(branches) > 1:
-            yield "<nav><p>Branches:</p><ol>"
+            yield '<nav id="branches"><p>Branches:</p><ol>'
             for number, branch in enumerate(branches, 1):
                 self._titles.append(await self._title(branch))
                 yield f"<li>{self._link(number, branch.steps)}</li>"

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from hubd.activation import Event, columns
+from hubd.wire.summary import TOTALS_KEYWORD
 
 Grouping = Literal["session", "branch", "model", "day"]
 
@@ -30,14 +31,17 @@ class Usage(Event):
 
     by: Grouping
     rows: list[UsageRow] = Field(
-        json_schema_extra=columns(
-            label="{label}",
-            turns="{turns}",
-            cost="{cost_usd}",
-            input="{input_tokens}",
-            output="{output_tokens}",
-            cached="{cache_read_input_tokens}",
-        )
+        json_schema_extra={
+            **columns(
+                label="{label}",
+                turns="{turns}",
+                cost="{cost_usd}",
+                input="{input_tokens}",
+                output="{output_tokens}",
+                cached="{cache_read_input_tokens}",
+            ),
+            TOTALS_KEYWORD: "total",
+        }
     )
     turns: int
     input_tokens: int

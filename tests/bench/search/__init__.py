@@ -1,0 +1,1 @@
+"""The benchmark of the search: `python -m tests.bench.search [EVENTS [FOLDER]]`."""
