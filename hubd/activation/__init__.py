@@ -6,9 +6,10 @@ from hubd.activation.event import Encoded, Event
 from hubd.activation.handle import AnyHandle, Handle, Origin, Prefix
 from hubd.activation.host import ChildProcess, Host, Option, Resolved
 from hubd.activation.mcp_registry import McpRegistry
-from hubd.activation.method import method, resolver
+from hubd.activation.method import method
 from hubd.activation.progress import Progress
 from hubd.activation.prompt import Prompt, PromptArgument, PromptMessage
+from hubd.activation.resolver import resolver
 from hubd.activation.templates import Style, TemplateSource
 from hubd.errors import (
     Ambiguous,

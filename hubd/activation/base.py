@@ -24,12 +24,11 @@ from hubd.activation.method import (
     UNIVERSAL,
     Method,
     MethodMark,
-    Resolver,
     mark_of,
     read_method,
-    read_resolver,
 )
 from hubd.activation.prompt import Prompt, PromptMessage
+from hubd.activation.resolver import Resolver, read_resolver
 from hubd.activation.settings import read_settings, unknown_tables
 from hubd.errors import NotFound
 from hubd.storage.database import Database, Tx
@@ -347,7 +346,7 @@ def _read_members(
                 )
             methods[entry.name] = entry
         elif mark is not None:
-            resolver = read_resolver(where, attribute)
+            resolver = read_resolver(where, attribute, mark)
             if resolver.handle.method in resolvers:
                 raise TypeError(
                     f"{where}: two resolvers for handles of type {resolver.handle.method}"

@@ -1,5 +1,6 @@
 """Events: the results of a method. Pydantic models with a `type` tag from the class name."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
@@ -103,7 +104,15 @@ class Encoded:
     text against the declared types of events.
     """
 
-    __slots__ = ("json",)
+    __slots__ = ("fields", "json")
 
-    def __init__(self, json: bytes) -> None:
+    def __init__(self, json: bytes, fields: Mapping[str, Any] | None = None) -> None:
+        """Take the text.
+
+        Args:
+            json: The event.
+            fields: For a resolver: the fields of the event that the summary of the handle type
+                uses. Without them, the hub parses the text.
+        """
         self.json = json
+        self.fields = fields

@@ -14,6 +14,7 @@ from typing import (
     get_args,
     get_origin,
 )
+from uuid import UUID
 
 from pydantic import (
     AfterValidator,
@@ -271,7 +272,7 @@ class Handle(BaseModel):
 
     def __str__(self) -> str:
         """The canonical text."""
-        return self._write(self.origin)
+        return self._write(self._origin or self.origin)
 
     def __eq__(self, other: object) -> bool:
         """Compare type, owner and values."""
@@ -296,7 +297,8 @@ class Handle(BaseModel):
         return written[1]
 
     def _meta(self) -> list[str]:
-        values = [(prefix, getattr(self, name)) for name, prefix in self.meta_names]
+        fields = self.__dict__
+        values = [(prefix, fields[name]) for name, prefix in self.meta_names]
         while values and values[-1][1] is None:
             values.pop()
         if any(value is None for _, value in values):
@@ -390,6 +392,8 @@ def _prefix(metadata: list[Any]) -> str:
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, UUID):
+        return str(value)
     plain = to_jsonable_python(value)
     if isinstance(plain, bool):
         return "true" if plain else "false"

@@ -1,4 +1,4 @@
-"""Methods and resolvers: their decorators, and their declaration as the hub uses it.
+"""Methods: their decorator, and their declaration as the hub uses it.
 
 Decorators mark and never wrap, so a test calls a method directly. Hints and docstrings are read
 once, at import; a mistake is a TypeError that names the class, the method and the remedy.
@@ -51,8 +51,11 @@ class MethodMark:
     annotations: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
 class ResolverMark:
-    """The mark of `@resolver`."""
+    """The arguments of `@resolver`."""
+
+    many: bool
 
 
 @overload
@@ -168,37 +171,16 @@ def method(
             tuple(produces),
             annotations,
         )
-        setattr(target, _MARK, mark)
+        set_mark(target, mark)
         return target
 
-    return apply if function is None or isinstance(function, str) else apply(_plain(function))
+    return apply if function is None or isinstance(function, str) else apply(plain(function))
 
 
 _OPTIONS: Final = tuple(method.__kwdefaults__ or ())
 
 
-@overload
-def resolver(function: F, /) -> F: ...
-
-
-@overload
-def resolver() -> Callable[[F], F]: ...
-
-
-def resolver(function: Any = None, /) -> Any:
-    """Mark an `async def` function that returns the data of a handle.
-
-    Its only parameter is the handle; the type of the parameter is the handle type it resolves.
-    """
-
-    def apply(target: F) -> F:
-        setattr(target, _MARK, ResolverMark())
-        return target
-
-    return apply if function is None else apply(_plain(function))
-
-
-def _plain(function: Any) -> Any:
+def plain(function: Any) -> Any:
     """Return a function that a decorator can mark.
 
     Raises:
@@ -210,6 +192,11 @@ def _plain(function: Any) -> Any:
     if not callable(function):
         raise TypeError(f"{function!r} is not a function; write the decorator above `async def`")
     return function
+
+
+def set_mark(function: object, mark: MethodMark | ResolverMark) -> None:
+    """Mark a function."""
+    setattr(function, _MARK, mark)
 
 
 def mark_of(attribute: object) -> MethodMark | ResolverMark | None:
@@ -319,23 +306,6 @@ class Method:
         return tuple(sorted(types, key=lambda handle: handle.method != self.name))
 
 
-@dataclass(frozen=True)
-class Resolver:
-    """The declaration of a resolver."""
-
-    handle: type[Handle]
-    function: Callable[..., AsyncGenerator[Any, None]]
-    events: tuple[type, ...]
-
-    @cached_property
-    def resolve_schema(self) -> JsonSchema:
-        """The JSON Schema of the resolved data."""
-        function = self.function
-        return SCHEMA_CACHE.value(
-            function.__module__, f"{function.__qualname__}.data", lambda: events_schema(self.events)
-        )
-
-
 def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> Method:
     """Read the declaration of a method.
 
@@ -360,7 +330,7 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
     check_choice(where, "any_of", mark.any_of, fields)
     entry = Method(
         name=name,
-        function=_yielding(function) if signature.returns else function,
+        function=yielding(function) if signature.returns else function,
         description=signature.summary,
         details=signature.details,
         fields=fields,
@@ -380,7 +350,7 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
     return entry
 
 
-def _yielding(
+def yielding(
     function: Callable[..., Coroutine[Any, Any, Any]],
 ) -> Callable[..., AsyncGenerator[Any, None]]:
     """Return an async generator of the only event, because the hub runs only generators."""
@@ -390,19 +360,3 @@ def _yielding(
         yield await function(*args, **kwargs)
 
     return call
-
-
-def read_resolver(owner: str, function: Callable[..., Any]) -> Resolver:
-    """Read the declaration of a resolver.
-
-    Raises:
-        TypeError: It does not take exactly one handle; names the remedy.
-    """
-    where = f"{owner}.{function.__name__}"
-    signature = read_signature(where, function)
-    handle = next(iter(signature.hints.values()), None) if len(signature.fields) == 1 else None
-    if not (isinstance(handle, type) and issubclass(handle, Handle)):
-        raise TypeError(f"{where}: a resolver takes one parameter, whose hint is a Handle type")
-    return Resolver(
-        handle, _yielding(function) if signature.returns else function, signature.events
-    )

@@ -141,10 +141,9 @@ class Heads(Generic[RowT, ColumnsT]):
         """
         return self._table.find(tx, ids.text(head.id))
 
-    async def pages(
-        self, db: Database, rows_per_page: int = ROWS_PER_ITEM
-    ) -> AsyncIterator[list[RowT]]:
-        """Yield all heads in order of creation."""
+    async def pages(self, db: Database, limit: int | None = None) -> AsyncIterator[list[RowT]]:
+        """Yield all heads in order of creation, in pages of at most `limit` rows."""
+        rows_per_page = min(limit or ROWS_PER_ITEM, ROWS_PER_ITEM)
         after = 0
         while page := await self._table.page(db, after, rows_per_page):
             yield page

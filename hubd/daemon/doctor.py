@@ -1,4 +1,7 @@
-"""`hubd doctor`: check the installation, the database and the running daemon."""
+"""`hubd doctor`: check the installation, the database and the running daemon.
+
+The checks take the same time for any size of the database. `hubd check` reads all of it.
+"""
 
 import sqlite3
 from pathlib import Path
@@ -6,7 +9,7 @@ from typing import Final
 
 from hubd.daemon import control
 from hubd.process.peer import missing_guarantees
-from hubd.storage.maintenance import check
+from hubd.storage.maintenance import examine as examine_database
 from hubd.wire import checks, client
 from hubd.wire.checks import Finding
 from hubd.wire.paths import Paths
@@ -24,7 +27,7 @@ def examine(paths: Paths) -> list[Finding]:
     findings = [checks.program("hubd"), _sqlite(), *checks.installation(paths), _token(paths)]
     findings += _agents()
     if Path(paths.database).exists():
-        findings += check(Path(paths.database))
+        findings += examine_database(Path(paths.database))
     info = control.info(paths)
     findings += [checks.daemon(info, paths.socket), checks.versions("hubd", info)]
     if info:

@@ -7,7 +7,11 @@ The web server imports this module before it has admitted a client. The MCP SDK 
 to import than uvicorn, so functions that need the SDK import it themselves.
 """
 
+import asyncio
 import math
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +74,53 @@ def http_handler(
 class HttpState(ServerState):
     """State that all connections of one web server share: `connections` and `tasks`."""
 
+    # The second of the current `Date` header.
+    _second = 0
+
     def set_date(self) -> None:
         """Set the `Date` header of the next responses, as uvicorn's own server does."""
-        self.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+        second = int(time.time())
+        if second != self._second:
+            self._second = second
+            self.default_headers = [(b"date", formatdate(second, usegmt=True).encode())]
+
+
+class GatheringTransport:
+    """A transport that can gather writes: uvicorn writes each part of a response by itself."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        # The parts of the next write; None if each is written at once.
+        self._parts: list[bytes] | None = None
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Write everything that is written inside the block at once, at its end."""
+        self._parts = []
+        try:
+            yield
+        finally:
+            self._flush()
+
+    def write(self, data: bytes) -> None:
+        """Write the data, or keep it for the end of the block."""
+        if self._parts is None:
+            self._transport.write(data)
+        else:
+            self._parts.append(data)
+
+    def close(self) -> None:
+        """Close the connection after everything was written."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, None
+        if parts:
+            self._transport.write(b"".join(parts))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class HttpConnection(H11Protocol):
@@ -80,6 +128,15 @@ class HttpConnection(H11Protocol):
 
     def __init__(self, config: Config, state: HttpState, app_state: dict[str, Any]) -> None:
         super().__init__(config, state, app_state)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the transport, which can gather writes from now on."""
+        self._gathered = GatheringTransport(transport)
+        super().connection_made(self._gathered)  # type: ignore[arg-type]
+
+    def gathering(self) -> AbstractContextManager[None]:
+        """Write everything inside the block at once, at its end."""
+        return self._gathered.gathering()
 
     @property
     def is_answering(self) -> bool:

@@ -372,6 +372,8 @@ def _server(hub: HubMcp, name: str) -> Server[dict[str, Any]]:
         on_get_prompt=hub.get_prompt,
         on_completion=hub.complete,
     )
+    # The hub does not configure OpenTelemetry, so spans around requests would only take time.
+    server.middleware.clear()
     server.middleware.append(_readable)
     server.middleware.append(hub.instruct)
     server.middleware.append(hub._changes.middleware)

@@ -5,7 +5,8 @@ from typing import Any, cast
 from uuid import UUID
 
 from hubd.activation.base import Activation
-from hubd.activation.method import Method, Resolver
+from hubd.activation.method import Method
+from hubd.activation.resolver import Resolver
 from hubd.activation.schema_cache import PACKAGE, SCHEMA_CACHE
 from hubd.wire.schema import Annotations, HandleSchema, MethodSchema, PluginSchema, content_hash
 

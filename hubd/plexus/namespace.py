@@ -155,22 +155,20 @@ async def resolved_events(
     owner: Node, results: list[Resolved], text_of: TextOf | None
 ) -> list[Encoded]:
     """Return `ResolvedHandle` events, without parsing and encoding the data again."""
-    texts = [await text_of(entry) if text_of is not None else None for entry in results]
-    return [
-        Encoded(
-            b'{"type":"resolved","handle":%b,"kind":"%b","data":%b,"origin":%b,"summary":%b,'
-            b'"text":%b}'
-            % (
-                to_json(str(entry.handle)),
-                entry.kind.encode(),
-                entry.json,
-                _origin(owner.plugin_id, owner.path, entry.handle.method),
-                to_json(entry.summary),
-                to_json(text),
-            )
-        )
-        for entry, text in zip(results, texts, strict=True)
-    ]
+    events: list[Encoded] = []
+    for entry in results:
+        text = b"null" if text_of is None else to_json(await text_of(entry))
+        origin = _origin(owner.plugin_id, owner.path, entry.handle.method)
+        handle, summary = to_json(str(entry.handle)), to_json(entry.summary)
+        parts = handle, entry.kind.encode(), entry.json, origin, summary, text
+        events.append(Encoded(_RESOLVED % parts))
+    return events
+
+
+# A `ResolvedHandle`: handle, kind, data, origin, summary and text.
+_RESOLVED: Final = (
+    b'{"type":"resolved","handle":%b,"kind":"%b","data":%b,"origin":%b,"summary":%b,"text":%b}'
+)
 
 
 # Cached, because many handles have the same plugin and method.

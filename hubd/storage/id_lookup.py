@@ -1,9 +1,12 @@
 """Find rows that have no name: by id, or by the first digits of an id."""
 
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from hubd.errors import Ambiguous, NotFound
 from hubd.storage import ids
+from hubd.storage.by_id import rows_by_id
 from hubd.storage.database import Database, Tx
 
 
@@ -20,6 +23,7 @@ class IdLookup:
             advice: The suggestion if no row matches.
         """
         self._select = f"{select} WHERE id BETWEEN ? AND ? LIMIT 2"
+        self._by_id = f"{select} WHERE id"
         self._thing = thing
         self._advice = advice
 
@@ -39,9 +43,20 @@ class IdLookup:
         rows = [] if span is None else await db.fetch_rows(self._select, *span)
         return self._only(rows, written)
 
+    async def look_up_each(
+        self, db: Database, row_ids: Sequence[UUID]
+    ) -> list[tuple[Any, ...] | NotFound]:
+        """Return the row of each id, in order, or an error for an id without a row. One query."""
+        rows = await rows_by_id(db, self._by_id, [row_id.bytes for row_id in row_ids])
+        by_id = {row[1]: row for row in rows}
+        return [by_id.get(row_id.bytes) or self._missing(str(row_id)) for row_id in row_ids]
+
+    def _missing(self, written: str) -> NotFound:
+        return NotFound(f"no {self._thing} '{written[:80]}'", suggestion=self._advice)
+
     def _only(self, rows: list[tuple[Any, ...]], written: str) -> tuple[Any, ...]:
         if not rows:
-            raise NotFound(f"no {self._thing} '{written[:80]}'", suggestion=self._advice)
+            raise self._missing(written)
         if len(rows) > 1:
             raise Ambiguous(
                 f"more than one {self._thing} has an id that starts with {written}",

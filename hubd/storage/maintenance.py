@@ -23,6 +23,9 @@ from hubd.wire.lazy_pattern import lazy_pattern
 
 # Pages that a backup copies between two progress reports: 8 MiB.
 PAGES_AT_ONCE: Final = 2048
+MIB: Final = 1024 * 1024
+# A log that is larger has not been emptied for long: its pages are copied after every 16 MiB.
+LARGE_LOG_BYTES: Final = 1024 * MIB
 # The name of an incomplete backup: its final name and 16 random digits.
 UNFINISHED: Final = lazy_pattern(r".+\.[0-9a-f]{16}")
 
@@ -172,16 +175,52 @@ def check(path: Path, *, report: Report = lambda text: None) -> list[Finding]:
         return [Finding("database", False, unusable(path, error).message)]
 
 
+def examine(path: Path) -> list[Finding]:
+    """Check the header, the sizes, the permissions and the migrations: quick at any size."""
+    try:
+        refuse_emptied(path)
+        with _reading(path, copied=False) as connection:
+            return [_size(connection, path), _log(path), *_migrations(connection, path)]
+    except (sqlite3.Error, OSError, DatabaseUnusable) as error:
+        return [Finding("database", False, unusable(path, error).message)]
+
+
+def _size(connection: sqlite3.Connection, path: Path) -> Finding:
+    """Report the size of the database, and the share of it that deleted data has left."""
+    if not path.is_symlink() and path.stat().st_mode & 0o077:
+        return Finding("database", False, f"others can read {path}; run: chmod 600 {path}")
+    [pages], [unused], [page_size] = (
+        connection.execute(f"PRAGMA {name}").fetchone()
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    size = f"{pages * page_size / MIB:,.1f} MiB, {unused * page_size / MIB:,.1f} of them free"
+    return Finding("database", True, f"{size}; `hubd check` checks all of its content")
+
+
+def _log(path: Path) -> Finding:
+    """Report the size of the write-ahead log, which returns to a few MiB after each burst."""
+    log_file = Path(f"{path}-wal")
+    size = log_file.stat().st_size if log_file.exists() else 0
+    detail = f"{size / MIB:,.1f} MiB"
+    if size > LARGE_LOG_BYTES:
+        detail += "; a long read keeps it from being emptied. Restart the daemon: hubd restart"
+    return Finding("write-ahead log", size <= LARGE_LOG_BYTES, detail)
+
+
 def _none_yet(path: Path) -> NotFound:
     return NotFound(f"there is no database at {path}", suggestion="Create it with: hubd start")
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+def _reading(path: Path, *, copied: bool = True) -> Iterator[sqlite3.Connection]:
     """Open a read-only connection, even on a read-only disk.
 
     On such a disk SQLite can't create the file with which processes share a database. Other
     processes can't write either, so the file is read directly; if it has a log, from a copy.
+
+    Args:
+        path: The database.
+        copied: False to leave out the log instead of making a copy.
     """
     try:
         connection = _open(path, "mode=ro")
@@ -193,7 +232,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
         return
     log_file = Path(f"{path}-wal")
-    if not (log_file.exists() and log_file.stat().st_size):
+    if not (copied and log_file.exists() and log_file.stat().st_size):
         with closing(_open(path, "immutable=1")) as connection:
             yield connection
         return

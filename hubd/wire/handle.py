@@ -126,7 +126,21 @@ def parse(text: str) -> WireHandle:
     if rest and rest[0] != ":":
         raise InvalidHandle(f"{_quoted(text)}: unexpected {_quoted(rest[0])} after the method")
     values = rest[1:].split(":") if rest else []
+    if rest.isascii() and rest.isprintable() and "%" not in rest:
+        # The common case: all parts are valid as they are.
+        return _unchecked(plugin, version, method, tuple(values))
     return WireHandle(plugin, version, method, tuple(map(_unescape, values)))
+
+
+def _unchecked(plugin: str, version: str, method: str, meta: tuple[str, ...]) -> WireHandle:
+    """Return the handle of parts that are valid. The checks take as long as the parsing."""
+    handle = object.__new__(WireHandle)
+    write_field = object.__setattr__
+    write_field(handle, "plugin", plugin)
+    write_field(handle, "version", version)
+    write_field(handle, "method", method)
+    write_field(handle, "meta", meta)
+    return handle
 
 
 def from_json(value: Any) -> WireHandle:
@@ -161,6 +175,8 @@ def from_json(value: Any) -> WireHandle:
 
 
 def _escape(value: str) -> str:
+    if value.isascii() and value.isprintable() and "%" not in value and ":" not in value:
+        return value  # The common case.
     return _UNSAFE.sub(lambda match: _percent(match[0]), value)
 
 

@@ -51,6 +51,9 @@ def fill(template: str, fields: Mapping[str, Any], length: int = SUMMARY_LENGTH)
     Raises:
         BadTemplate: A field is missing, or its format does not fit.
     """
+    plain = _plain_parts(template)
+    if plain is not None and (text := _join(plain, fields)) is not None:
+        return shorten(" ".join(text.split()), length)
     values = {name: _wrap(value) for name, value in fields.items()}
     try:
         text = _FORMATTER.vformat(template, (), values)
@@ -84,6 +87,37 @@ def field_names(template: str) -> tuple[frozenset[str], frozenset[str]]:
         frozenset(name for name, _ in named if name),
         frozenset(name for name, spec in named if re.search("%[A-Za-z]", spec)),
     )
+
+
+@lru_cache(maxsize=1024)
+def _plain_parts(template: str) -> tuple[tuple[str, str | None], ...] | None:
+    """Return the texts of a template, each with the field after it; None if one has a format."""
+    try:
+        parts = list(_FORMATTER.parse(template))
+    except ValueError:
+        return None
+    if any(
+        spec or conversion or not (name or "x").isidentifier()
+        for _, name, spec, conversion in parts
+    ):
+        return None
+    return tuple((text, name) for text, name, _, _ in parts)
+
+
+def _join(parts: tuple[tuple[str, str | None], ...], fields: Mapping[str, Any]) -> str | None:
+    """Return the filled template; None if a field is missing, or is not a text or a number."""
+    written = []
+    for text, name in parts:
+        written.append(text)
+        if name is not None:
+            value = fields.get(name, _MISSING)
+            if type(value) is not str and type(value) is not int:
+                return None
+            written.append(str(value))
+    return "".join(written)
+
+
+_MISSING: Final = object()
 
 
 class _Formatter(Formatter):

@@ -6,7 +6,16 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, ValidationError
 
-from hubd.activation import Activation, AnyHandle, Encoded, Event, Handle, method, resolver
+from hubd.activation import (
+    Activation,
+    AnyHandle,
+    Encoded,
+    Event,
+    Handle,
+    NotFound,
+    method,
+    resolver,
+)
 from hubd.activation.method import Method
 
 
@@ -448,6 +457,58 @@ def test_a_resolver_takes_exactly_one_handle(hints: str) -> None:
     assert str(caught.value) == (
         f"{__name__}.Notes.add: a resolver takes one parameter, whose hint is a Handle type"
     )
+
+
+@pytest.mark.parametrize(
+    ("refs", "results", "words"),
+    [
+        (NoteRef, list[Said], "a resolver takes one parameter, whose hint is list[SomeHandle]"),
+        (
+            list[NoteRef],
+            Said,
+            "read returns: its return hint must be list[SomeEvent | None], with a result for each "
+            "handle; or `yield` the results",
+        ),
+        (list[NoteRef], list[NotFound | None], "read: its return hint names no Event"),
+        (
+            list[NoteRef],
+            list[str | None],
+            "read: <class 'str'> is not an Event; derive it from Event",
+        ),
+    ],
+)
+def test_a_mistake_in_a_resolver_for_many_handles_is_an_error_at_import(
+    refs: Any, results: Any, words: str
+) -> None:
+    @resolver(many=True)
+    async def read(self: object, refs: Any) -> Any:
+        return []
+
+    read.__annotations__ = {"refs": refs, "return": results}
+    with pytest.raises(TypeError) as caught:
+        type(
+            "Notes",
+            (Activation,),
+            {"__doc__": "Notes.", "read": read},
+            namespace="notes",
+            version="1.0.0",
+        )
+    assert str(caught.value).endswith(words)
+
+
+def test_a_resolver_with_a_list_needs_its_option() -> None:
+    function = written("async def add(self, refs: list[NoteRef]) -> Says:")
+    members = {"__doc__": "Notes.", "read": resolver(function)}
+    with pytest.raises(TypeError, match=r"a Handle type; for a list write @resolver\(many=True\)"):
+        type("Notes", (Activation,), members, namespace="notes", version="1.0.0")
+
+
+def test_wrong_options_of_a_resolver_are_errors_at_import() -> None:
+    mistaken: Any = resolver
+    with pytest.raises(TypeError, match=r"Good\.add: @resolver: there is no argument 'mny'"):
+        mistaken(mny=True)(Good.add)
+    with pytest.raises(TypeError, match=r"many=1 must be True or False"):
+        mistaken(many=1)(Good.add)
 
 
 def test_a_name_without_its_keyword_is_an_error_at_import() -> None:

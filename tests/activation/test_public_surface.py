@@ -54,6 +54,10 @@ def test_the_plugin_api_is_exactly_these_names_in_order() -> None:
     assert hubd.activation.__all__ == SURFACE == sorted(SURFACE)
 
 
+def test_the_options_of_resolver_are_exactly_these() -> None:
+    assert hubd.activation.resolver.__kwdefaults__ == {"many": False}
+
+
 def test_every_name_of_the_plugin_api_is_there() -> None:
     assert [name for name in SURFACE if not hasattr(hubd.activation, name)] == []
 

@@ -128,7 +128,7 @@ async def test_all_heads_are_listed_in_order_of_creation(db: Database) -> None:
     names = ["c", "a", "b"]
     for name in names:
         await create(db, name)
-    pages = [[row.name for row in page] async for page in HEADS.pages(db, rows_per_page=2)]
+    pages = [[row.name for row in page] async for page in HEADS.pages(db, limit=2)]
     assert pages == [["c", "a"], ["b"]]
 
 

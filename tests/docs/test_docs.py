@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from hubd.plugins.cone.providers.provider import Settings as ConeSettings
 from hubd.plugins.file.plugin import Settings as FileSettings
 from hubd.plugins.loopback.settings import Settings as LoopbackSettings
 from hubd.plugins.web.plugin import Settings as WebSettings
+from hubd.testing import hub
 from hubd.wire.item import EXIT_CODES
 from tests import schema_file
 from tests.docs.console_examples import difference, examples_of, run
@@ -144,6 +146,25 @@ def test_the_try_command_calls_a_method_that_exists(daemon: Daemon) -> None:
     said = iter(printed.splitlines())
     shown = blocks(README, "json")[0].splitlines()
     assert [line for line in shown if line not in said] == []
+
+
+async def test_the_resolver_for_many_handles_of_the_guide_works() -> None:
+    plugin, *others = blocks((ROOT / "docs/plugins.md").read_text(), "python")
+    [many] = [code for code in others if "many=True" in code]
+    # The guide shows it as another way to write the plugin's resolver.
+    single = plugin.index("    @resolver")
+    module: dict[str, Any] = {"__name__": "notes_plugin"}
+    exec(f"import json\n{plugin[:single]}{many}", module)
+    async with hub(module["Notes"]()) as running:
+        refs = [(await running.call_one("notes.add", text=text))["ref"] for text in ("a", "b")]
+        missing = f"{refs[0][:-4]}0000"
+        handles = [refs[1], missing, refs[0]]
+        results = [each async for each in running.call("plexus.resolve_handle", handle=handles)]
+    assert [result.get("code", result.get("summary")) for result in results] == [
+        "b",
+        "handle_target_missing",
+        "a",
+    ]
 
 
 def test_the_plugin_of_the_guide_works(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import re
+import socket
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +20,13 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from hubd.mcp import sdk_private
-from hubd.mcp.sdk_private import HttpConnection, HttpState, http_config, http_handler
+from hubd.mcp.sdk_private import (
+    GatheringTransport,
+    HttpConnection,
+    HttpState,
+    http_config,
+    http_handler,
+)
 
 MCP = Path(sdk_private.__file__).parent
 
@@ -174,3 +181,25 @@ def test_no_other_module_uses_undocumented_parts() -> None:
         found += re.findall(r"\b(?:ctx|session|server|connection)\._\w+", text)
         reaches += [f"{path.relative_to(MCP)}: {line}" for line in found]
     assert not reaches, "move these into hubd/mcp/sdk_private.py"
+
+
+async def test_gathered_writes_are_sent_together_and_before_the_connection_closes() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    _, writer = await asyncio.open_connection(sock=ours)
+    transport = GatheringTransport(cast("asyncio.Transport", writer.transport))
+    with theirs:
+        with transport.gathering():
+            transport.write(b"head ")
+            transport.write(b"body")
+            with pytest.raises(BlockingIOError):
+                theirs.recv(100)
+        assert theirs.recv(100) == b"head body"
+        transport.write(b"at once")
+        assert theirs.recv(100) == b"at once"
+        with transport.gathering():
+            transport.write(b"last")
+            transport.close()
+        await writer.wait_closed()
+        assert theirs.recv(100) == b"last"
+        assert theirs.recv(100) == b""

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from hubd.errors import Conflict, DatabaseUnusable, HubError, NotFound
+from hubd.storage import maintenance
 from hubd.storage.database import Database, Tx
-from hubd.storage.maintenance import backup, check
+from hubd.storage.maintenance import backup, check, examine
 from hubd.wire.checks import Finding
 from tests.support import Daemon, file_size_limit, hubd
 
@@ -256,3 +257,43 @@ def test_a_check_does_not_create_a_missing_database(tmp_path: Path) -> None:
         assert caught.value.code == "not_found"
     assert list(tmp_path.iterdir()) == []
     assert hubd("check", home=tmp_path).returncode == 3
+
+
+def test_the_quick_check_passes_over_damage_that_only_a_full_check_finds(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE large (content BLOB)")
+        connection.execute("INSERT INTO large VALUES (zeroblob(1000000))")
+    with path.open("r+b") as file:
+        file.seek(-500_000, 2)
+        file.write(b"x" * 4096)
+    assert "integrity" in {finding.what for finding in check(path) if not finding.ok}
+    database, log, *_ = examine(path)
+    assert (database.ok, log.ok) == (True, True)
+    assert database.detail.endswith("`hubd check` checks all of its content")
+
+
+@pytest.mark.parametrize(("damage", "what", "detail"), BROKEN[-5:])
+def test_the_quick_check_compares_the_migrations(
+    path: Path, damage: Callable[[Path], None], what: str, detail: str
+) -> None:
+    damage(path)
+    [bad] = [finding for finding in examine(path) if not finding.ok]
+    assert (bad.what, detail in bad.detail) == (what, True)
+
+
+def test_the_quick_check_reports_a_file_that_others_can_read(path: Path) -> None:
+    path.chmod(0o644)
+    [bad] = [finding for finding in examine(path) if not finding.ok]
+    assert bad.detail == f"others can read {path}; run: chmod 600 {path}"
+
+
+def test_the_quick_check_reports_a_log_that_grows(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "LARGE_LOG_BYTES", 100)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE another (text TEXT)")
+        [bad] = [finding for finding in examine(path) if not finding.ok]
+    assert bad.what == "write-ahead log"
+    assert "hubd restart" in bad.detail

@@ -38,6 +38,7 @@ PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
             "ab32b6761c2cb896",
             "2264f48e513b5b88",
             "9944ac55d0c858b8",
+            "47bfa8f9a6b14adb",
         ],
     ),
     "cone": (CONE, ["455f0f7737d8c7c8"]),

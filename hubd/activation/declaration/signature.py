@@ -1,7 +1,7 @@
 """The signature of a method or resolver: its parameters, its events and their documentation."""
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from hubd.activation.declaration.docstring import split_docstring
 from hubd.activation.declaration.parameter_group import check_distinct, read_group
 from hubd.activation.event import Encoded, Event
+from hubd.errors import HubError
 from hubd.wire.lazy_dataclass import dataclass
 
 
@@ -30,8 +31,13 @@ class Signature:
     details: str
 
 
-def read_signature(where: str, function: Callable[..., Any]) -> Signature:
+def read_signature(where: str, function: Callable[..., Any], *, many: bool = False) -> Signature:
     """Read the hints and the docstring of a function.
+
+    Args:
+        where: The module, class and name of the function, for messages.
+        function: The function.
+        many: Whether it returns or yields an event, an error or None for each of several handles.
 
     Raises:
         TypeError: The function can't be a method; names the remedy.
@@ -65,7 +71,7 @@ def read_signature(where: str, function: Callable[..., Any]) -> Signature:
     return Signature(
         fields=fields,
         hints={parameter.name: hints[parameter.name] for parameter in named},
-        events=_events(where, hints, returns=returns),
+        events=_events(where, hints.get("return"), returns=returns, many=many),
         returns=returns,
         summary=summary,
         details=details,
@@ -112,26 +118,47 @@ def _described(hint: Any, field: FieldInfo, text: str | None) -> tuple[Any, Fiel
     return (Annotated[hint, Field(description=text)] if text else hint), field
 
 
-def _events(where: str, hints: Mapping[str, Any], *, returns: bool) -> tuple[type, ...]:
-    hint = hints.get("return")
-    iterates = get_origin(hint) is AsyncIterator and len(get_args(hint)) == 1
-    if returns and (iterates or hint in (None, type(None))):
-        raise TypeError(
-            f"{where} returns: its return hint must be SomeEvent | AnotherEvent; or `yield` events"
-        )
-    if not returns and not iterates:
-        raise TypeError(
-            f"{where} yields: its return hint must be AsyncIterator[SomeEvent | AnotherEvent]"
-        )
-    one = hint if returns else get_args(hint)[0]
-    events = get_args(one) if get_origin(one) in (Union, UnionType) else (one,)
+def _events(where: str, hint: Any, *, returns: bool, many: bool) -> tuple[type, ...]:
+    one = _result(where, hint, returns=returns, many=many)
+    results = get_args(one) if get_origin(one) in (Union, UnionType) else (one,)
+    events = [result for result in results if not (many and _is_failure(result))]
     for event in events:
         if not (isinstance(event, type) and issubclass(event, Event | Encoded)):
             raise TypeError(f"{where}: {event!r} is not an Event; derive it from Event")
+    if not events:
+        raise TypeError(f"{where}: its return hint names no Event")
     tags = [event.tag for event in events if issubclass(event, Event)]
     if len(tags) != len(set(tags)):
         raise TypeError(f"{where}: two of its events have the same tag; give one tag='…'")
     return tuple(events)
+
+
+def _result(where: str, hint: Any, *, returns: bool, many: bool) -> Any:
+    """Return the type of one result, from the return hint."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    iterates = origin is AsyncIterator and len(arguments) == 1
+    if not returns:
+        if iterates:
+            return arguments[0]
+        example = "SomeEvent | None" if many else "SomeEvent | AnotherEvent"
+        raise TypeError(f"{where} yields: its return hint must be AsyncIterator[{example}]")
+    if many:
+        if origin in (list, Sequence) and len(arguments) == 1:
+            return arguments[0]
+        raise TypeError(
+            f"{where} returns: its return hint must be list[SomeEvent | None], with a result for "
+            "each handle; or `yield` the results"
+        )
+    if iterates or hint in (None, type(None)):
+        raise TypeError(
+            f"{where} returns: its return hint must be SomeEvent | AnotherEvent; or `yield` events"
+        )
+    return hint
+
+
+def _is_failure(result: Any) -> bool:
+    """Return whether a result of a handle says that it has no data: None, or an error."""
+    return result is type(None) or (isinstance(result, type) and issubclass(result, HubError))
 
 
 def failing_fast(hint: Any) -> Any:

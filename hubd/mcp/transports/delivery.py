@@ -4,6 +4,7 @@ This module does not import the SDK, because both transports need it before the 
 """
 
 import asyncio
+from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 from hubd.plexus.actors import Actors, Origin
@@ -25,6 +26,9 @@ class Flushable(Protocol):
 
     async def flushed(self) -> bool:
         """Wait until the kernel has all written bytes; return False if they can't be sent."""
+
+    def gathering(self) -> AbstractContextManager[None]:
+        """Write everything that is written inside the block at once, at its end."""
 
 
 class HttpPeer(Protocol):

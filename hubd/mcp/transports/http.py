@@ -212,11 +212,14 @@ class _Headers:
     """The headers of a request, in the form that the gate expects."""
 
     def __init__(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        self._pairs = pairs
+        self._values: dict[str, list[str]] = {}
+        for name, value in pairs:
+            self._values.setdefault(name.decode("latin-1").lower(), []).append(
+                value.decode("latin-1")
+            )
 
     def get_all(self, key: str) -> list[str]:
-        wanted = key.lower().encode()
-        return [value.decode("latin-1") for name, value in self._pairs if name.lower() == wanted]
+        return self._values.get(key.lower(), [])
 
 
 def _problem(body: bytes) -> jsonrpc.Malformed | None:
@@ -253,12 +256,24 @@ class _Answer:
         self._delivery = delivery
         # Set when the result was written while the client was connected.
         self._written = False
+        # The head of an answer whose body follows at once; both are written together.
+        self._head: Message | None = None
 
     async def send(self, message: Message) -> None:
         """Send a message, as ASGI's `send` does."""
-        await self._send(message)
         if message["type"] != "http.response.body":
+            if any(name == b"content-length" for name, _ in message.get("headers", ())):
+                self._head = message
+            else:
+                await self._send(message)
             return
+        head, self._head = self._head, None
+        if head is None:
+            await self._send(message)
+        else:
+            with self._connection.gathering():
+                await self._send(head)
+                await self._send(message)
         is_last = not message.get("more_body", False)
         if not is_last and RESULT not in message.get("body", b""):
             return

@@ -14,6 +14,7 @@ from hubd.activation import (
     Activation,
     Conflict,
     InvalidParams,
+    NotFound,
     SearchSource,
     Unavailable,
     method,
@@ -174,11 +175,16 @@ class Bash(Activation, namespace="bash", version="1.0.0"):
         """Return the commands and their outputs."""
         return (search.source(),)
 
-    @resolver
-    async def execution(self, ref: ExecutionRef) -> events.ExecutionData:
-        """Read a command and the first 4 MiB of each output."""
-        row = await store.look_up(self.db, str(ref.execution_id))
-        return await self._data(row, as_base64=False, offset=0, length=MAX_ANSWER_BYTES)
+    @resolver(many=True)
+    async def execution(
+        self, refs: list[ExecutionRef]
+    ) -> AsyncIterator[events.ExecutionData | NotFound]:
+        """Read commands and the first 4 MiB of each output."""
+        for row in await store.look_up_each(self.db, [ref.execution_id for ref in refs]):
+            if isinstance(row, NotFound):
+                yield row
+            else:
+                yield await self._data(row, as_base64=False, offset=0, length=MAX_ANSWER_BYTES)
 
     async def _data(
         self, row: ExecutionRow, *, as_base64: bool, offset: int, length: int

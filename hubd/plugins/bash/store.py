@@ -1,8 +1,11 @@
 """bash: all SQL of the plugin."""
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
+from uuid import UUID
 
 from hubd.activation.pages import ROWS_PER_ITEM
+from hubd.errors import NotFound
 from hubd.storage.blobs import rows as blobs
 from hubd.storage.blobs.rows import Blob
 from hubd.storage.database import Database, Tx
@@ -143,6 +146,14 @@ async def look_up(db: Database, written: str) -> ExecutionRow:
         NotFound, Ambiguous: No execution matches, or several do.
     """
     return ExecutionRow(*await _IDS.look_up(db, written))
+
+
+async def look_up_each(
+    db: Database, execution_ids: Sequence[UUID]
+) -> list[ExecutionRow | NotFound]:
+    """Return the execution of each id, in order, or an error for an unknown id."""
+    rows = await _IDS.look_up_each(db, execution_ids)
+    return [row if isinstance(row, NotFound) else ExecutionRow(*row) for row in rows]
 
 
 async def page(db: Database, before: int) -> list[ExecutionRow]:

@@ -94,7 +94,11 @@ class SessionTable:
 
     async def in_tree(self, db: Database, tree_id: bytes, limit: int) -> list[tuple[str, bytes]]:
         """Return the names and nodes of the sessions on a tree, the newest first."""
-        sql = f"{_SELECT} WHERE t.id = ? ORDER BY s.key DESC LIMIT ?"
+        # By the tree's key, so that the index of trees is used and not the order of all sessions.
+        sql = (
+            f"{_SELECT} WHERE s.tree = (SELECT key FROM arbor_trees WHERE id = ?) "
+            "ORDER BY s.key DESC LIMIT ?"
+        )
         rows = map(SessionRow._make, await db.fetch_rows(sql, tree_id, limit))
         return [(row.name, row.head_id) for row in rows]
 
@@ -208,12 +212,13 @@ async def newest_chats(db: Database, keys: Iterable[int]) -> dict[int, NewestCha
     return {key: NewestChat(status, prompt) for key, status, prompt in rows}
 
 
-async def reported_model(db: Database, session_id: bytes) -> str | None:
-    """Return the model that the agent named in the newest turn of a session."""
+async def reported_models(db: Database, keys: Iterable[int]) -> dict[int, str | None]:
+    """Return the model that the agent named in the newest turn of each session, by its key."""
     rows = await db.fetch_rows(
-        "SELECT b.data ->> 'model' FROM claudecode_turns AS t "
-        "JOIN claudecode_blobs AS b ON b.id = t.blob WHERE t.session_id = ? "
-        "AND b.data ->> 'model' IS NOT NULL ORDER BY t.stream DESC LIMIT 1",
-        session_id,
+        "SELECT s.key, (SELECT b.data ->> 'model' FROM claudecode_turns AS t "
+        "JOIN claudecode_blobs AS b ON b.id = t.blob WHERE t.session_id = s.id "
+        "AND b.data ->> 'model' IS NOT NULL ORDER BY t.stream DESC LIMIT 1) "
+        "FROM claudecode_sessions AS s WHERE s.key IN (SELECT value FROM json_each(?))",
+        json.dumps(list(keys)),
     )
-    return rows[0][0] if rows else None
+    return dict(rows)

@@ -1,7 +1,7 @@
 """The SQL of blobs, turns, processes, imports and the queue. sessions.py has that of sessions."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from hubd.errors import NotFound
 from hubd.storage import ids
 from hubd.storage.arbor.tree import Place
 from hubd.storage.blobs import rows as blobs
+from hubd.storage.by_id import rows_by_id
 from hubd.storage.database import Database, Tx
 from hubd.wire.text import shorten
 
@@ -25,6 +26,7 @@ MAX_DATA_BYTES: Final = 64 * 1024
 STORED: Final = "stored_content"
 # Characters of a prompt that lists show.
 PROMPT_LENGTH: Final = 200
+_BLOBS: Final = "SELECT id, blob_type, data, complete FROM claudecode_blobs WHERE id"
 _PLACE: Final = "SELECT key, id, tree, segment, depth, lane FROM arbor_nodes WHERE key = ?"
 # The search ignores larger data: tool results with pictures.
 MAX_SEARCHED_BYTES: Final = 16 * 1024 * 1024
@@ -138,16 +140,25 @@ def close_blobs(tx: Tx, tree: int) -> None:
 
 async def blob(db: Database, blob_id: bytes) -> Blob | None:
     """Return the blob with an id, if there is one."""
-    rows = await db.fetch_rows(
-        "SELECT id, blob_type, data, complete FROM claudecode_blobs WHERE id = ?", blob_id
-    )
-    if not rows:
-        return None
-    row_id, blob_type, text, complete = rows[0]
-    data = from_json(text)
-    if STORED in data:
-        data = from_json(await db.blobs.read(bytes.fromhex(data[STORED])))
-    return Blob(row_id, blob_type, data, bool(complete))
+    rows = await rows_by_id(db, _BLOBS, [blob_id])
+    return await _read(db, rows[0]) if rows else None
+
+
+async def each_blob(
+    db: Database, blob_ids: Sequence[UUID], *kinds: str
+) -> AsyncIterator[Blob | NotFound]:
+    """Yield the blob of each id, in order, or an error if no blob of these types has the id.
+
+    One query reads all rows. Large data is read when it is its turn.
+    """
+    rows = await rows_by_id(db, _BLOBS, [blob_id.bytes for blob_id in blob_ids])
+    by_id = {row[0]: row for row in rows}
+    for blob_id in blob_ids:
+        row = by_id.get(blob_id.bytes)
+        if row is None or (kinds and row[1] not in kinds):
+            yield _no_blob(blob_id, kinds)
+        else:
+            yield await _read(db, row)
 
 
 def data_of(tx: Tx, blob_id: bytes) -> dict[str, Any]:
@@ -172,8 +183,21 @@ async def look_up_blob(db: Database, blob_id: UUID, *kinds: str) -> Blob:
     """
     row = await blob(db, blob_id.bytes)
     if row is None or (kinds and row.blob_type not in kinds):
-        raise NotFound(f"no {' or '.join(kinds) or 'block'} {blob_id}")
+        raise _no_blob(blob_id, kinds)
     return row
+
+
+async def _read(db: Database, row: tuple[Any, ...]) -> Blob:
+    """Return the blob of a row, with large data from its stored content."""
+    blob_id, blob_type, text, complete = row
+    data = from_json(text)
+    if STORED in data:
+        data = from_json(await db.blobs.read(bytes.fromhex(data[STORED])))
+    return Blob(blob_id, blob_type, data, bool(complete))
+
+
+def _no_blob(blob_id: UUID, kinds: Sequence[str]) -> NotFound:
+    return NotFound(f"no {' or '.join(kinds) or 'block'} {blob_id}")
 
 
 def add_turn(tx: Tx, stream: int, blob_id: bytes, session_id: bytes, engine: str) -> None:

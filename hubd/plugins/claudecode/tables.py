@@ -158,4 +158,77 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     """,
     # The session that wrote a blob. Sessions that fork share a tree.
     "ALTER TABLE claudecode_blobs ADD COLUMN session_id BLOB",
+    # The sums of the turns' tokens and costs, so that they need no scan: of each session, model and
+    # day, and for each session of each model and day. Triggers keep them, because turns are also
+    # removed with their trees. A turn with several models counts once, except by model.
+    """
+    CREATE INDEX claudecode_turns_blob ON claudecode_turns (blob);
+    CREATE TABLE claudecode_usage_totals (
+        -- The session; empty for all sessions.
+        scope BLOB NOT NULL,
+        grouping TEXT NOT NULL,
+        -- The id of a session, a model, a day, or nothing.
+        label ANY NOT NULL,
+        turns INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        cache_read_input_tokens INTEGER NOT NULL,
+        cache_creation_input_tokens INTEGER NOT NULL,
+        cost_usd REAL NOT NULL,
+        PRIMARY KEY (scope, grouping, label)
+    ) STRICT, WITHOUT ROWID;
+    CREATE VIEW claudecode_usage_groups AS
+        SELECT u.*, x'' AS scope, 'all' AS grouping, '' AS label FROM claudecode_usage AS u
+        UNION ALL SELECT u.*, x'', 'session', u.session_id FROM claudecode_usage AS u
+        UNION ALL SELECT u.*, x'', 'model', u.model FROM claudecode_usage AS u
+        UNION ALL SELECT u.*, x'', 'day', u.day FROM claudecode_usage AS u
+        UNION ALL SELECT u.*, u.session_id, 'model', u.model FROM claudecode_usage AS u
+        UNION ALL SELECT u.*, u.session_id, 'day', u.day FROM claudecode_usage AS u;
+    INSERT INTO claudecode_usage_totals (scope, grouping, label, turns, input_tokens,
+            output_tokens, cache_read_input_tokens, cache_creation_input_tokens, cost_usd)
+        SELECT scope, grouping, label, count(DISTINCT stream), sum(input_tokens),
+            sum(output_tokens), sum(cache_read_input_tokens), sum(cache_creation_input_tokens),
+            sum(cost_usd)
+        FROM claudecode_usage_groups GROUP BY scope, grouping, label;
+    CREATE TRIGGER claudecode_usage_added AFTER INSERT ON claudecode_usage BEGIN
+        INSERT INTO claudecode_usage_totals (scope, grouping, label, turns, input_tokens,
+                output_tokens, cache_read_input_tokens, cache_creation_input_tokens, cost_usd)
+            SELECT scope, grouping, label, grouping = 'model' OR NOT EXISTS (
+                    SELECT 1 FROM claudecode_usage AS o
+                    WHERE o.stream = new.stream AND o.model <> new.model
+                ), input_tokens, output_tokens, cache_read_input_tokens,
+                cache_creation_input_tokens, cost_usd
+            FROM claudecode_usage_groups WHERE stream = new.stream AND model = new.model
+            ON CONFLICT (scope, grouping, label) DO UPDATE SET
+                turns = turns + excluded.turns,
+                input_tokens = input_tokens + excluded.input_tokens,
+                output_tokens = output_tokens + excluded.output_tokens,
+                cache_read_input_tokens =
+                    cache_read_input_tokens + excluded.cache_read_input_tokens,
+                cache_creation_input_tokens =
+                    cache_creation_input_tokens + excluded.cache_creation_input_tokens,
+                cost_usd = cost_usd + excluded.cost_usd;
+    END;
+    CREATE TRIGGER claudecode_usage_removed BEFORE DELETE ON claudecode_usage BEGIN
+        UPDATE claudecode_usage_totals SET
+            turns = turns - (grouping = 'model' OR NOT EXISTS (
+                SELECT 1 FROM claudecode_usage AS o
+                WHERE o.stream = old.stream AND o.model <> old.model
+            )),
+            input_tokens = input_tokens - old.input_tokens,
+            output_tokens = output_tokens - old.output_tokens,
+            cache_read_input_tokens = cache_read_input_tokens - old.cache_read_input_tokens,
+            cache_creation_input_tokens =
+                cache_creation_input_tokens - old.cache_creation_input_tokens,
+            cost_usd = cost_usd - old.cost_usd
+        WHERE (scope, grouping, label) IN (
+            SELECT scope, grouping, label FROM claudecode_usage_groups
+            WHERE stream = old.stream AND model = old.model
+        );
+        DELETE FROM claudecode_usage_totals WHERE turns = 0 AND (scope, grouping, label) IN (
+            SELECT scope, grouping, label FROM claudecode_usage_groups
+            WHERE stream = old.stream AND model = old.model
+        );
+    END;
+    """,
 )

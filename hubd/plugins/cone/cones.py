@@ -83,7 +83,7 @@ class Cones(ConeBase):
         Args:
             limit: The maximum number of cones; all by default.
         """
-        async for page in limited(HEADS.pages(self.db), limit):
+        async for page in limited(HEADS.pages(self.db, limit), limit):
             yield events.ConeList(cones=list(map(_info, page)))
 
     @method(read_only=True, aliases=ALIASES, completes=LIST_CONES)

@@ -35,19 +35,11 @@ class Cone(Chat, Cones, Transcript, Registry, namespace=NAMESPACE, version=VERSI
     migrations = MIGRATIONS
     settings_model = Settings
 
-    @resolver
-    async def message(self, ref: MessageRef) -> events.ResolvedMessage:
-        """Read a message."""
-        row = await store.message(self.db, ref.message_id.bytes)
-        if row is None or row.role != ref.role:
-            raise NotFound(f"no {ref.role} message {ref.message_id}")
-        return events.ResolvedMessage(
-            id=ids.text(row.id),
-            role=row.role,
-            content=row.content,
-            model=row.model,
-            name=row.name,
-        )
+    @resolver(many=True)
+    async def message(self, refs: list[MessageRef]) -> list[events.ResolvedMessage | NotFound]:
+        """Read messages."""
+        rows = await store.messages(self.db, [ref.message_id.bytes for ref in refs])
+        return [_resolved(ref, rows.get(ref.message_id.bytes)) for ref in refs]
 
     async def marks(self, tree_id: str) -> Mapping[str, Sequence[str]]:
         """Return the cones whose heads are on a tree."""
@@ -68,6 +60,14 @@ class Cone(Chat, Cones, Transcript, Registry, namespace=NAMESPACE, version=VERSI
         if text is None:
             raise NotFound(f"no cone '{name}' with a system prompt")
         return [PromptMessage("user", text)]
+
+
+def _resolved(ref: MessageRef, row: store.MessageRow | None) -> events.ResolvedMessage | NotFound:
+    if row is None or row.role != ref.role:
+        return NotFound(f"no {ref.role} message {ref.message_id}")
+    return events.ResolvedMessage(
+        id=ids.text(row.id), role=ref.role, content=row.content, model=row.model, name=row.name
+    )
 
 
 def _document(row: sqlite3.Row, reader: Reader) -> Document:

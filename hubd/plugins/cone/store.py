@@ -1,9 +1,11 @@
 """cone: all SQL of the plugin. Functions with a `tx` belong to the caller's transaction."""
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from hubd.conversations.heads import Heads, NewHead
 from hubd.storage import ids
+from hubd.storage.by_id import rows_by_id
 from hubd.storage.database import Database, Tx
 from hubd.storage.names import Names
 
@@ -19,8 +21,9 @@ _NAMES: Final = Names(
     thing="cone",
     advice="List the cones with `synapse cone list`, or create one with `synapse cone create`",
 )
-
-
+_MESSAGES: Final = """
+    SELECT id, role, name, content, model, usage, created_at FROM cone_messages WHERE id
+"""
 # The rows of the search sources.
 SEARCHED_MESSAGES: Final = """
     SELECT m.key, m.id, m.role, m.name, m.content, m.created_at, t.state
@@ -88,7 +91,11 @@ class ConeTable:
 
     async def in_tree(self, db: Database, tree_id: bytes, limit: int) -> list[tuple[str, bytes]]:
         """Return the names and nodes of the cones on a tree, the newest first."""
-        sql = f"{_CONE} WHERE t.id = ? ORDER BY c.key DESC LIMIT ?"
+        # By the tree's key, so that the index of trees is used and not the order of all cones.
+        sql = (
+            f"{_CONE} WHERE c.tree = (SELECT key FROM arbor_trees WHERE id = ?) "
+            "ORDER BY c.key DESC LIMIT ?"
+        )
         rows = map(ConeRow._make, await db.fetch_rows(sql, tree_id, limit))
         return [(row.name, row.head_id) for row in rows]
 
@@ -184,10 +191,7 @@ def add_message(
     return message_id
 
 
-async def message(db: Database, message_id: bytes) -> MessageRow | None:
-    """Return the message with this id, or None."""
-    rows = await db.fetch_rows(
-        "SELECT id, role, name, content, model, usage, created_at FROM cone_messages WHERE id = ?",
-        message_id,
-    )
-    return MessageRow._make(rows[0]) if rows else None
+async def messages(db: Database, message_ids: Iterable[bytes]) -> dict[bytes, MessageRow]:
+    """Return the messages with these ids, by id. An id without a message is left out."""
+    rows = map(MessageRow._make, await rows_by_id(db, _MESSAGES, message_ids))
+    return {row.id: row for row in rows}

@@ -206,10 +206,15 @@ class File(Activation, namespace="file", version="1.0.0"):
         """Return the snapshots."""
         return (search.source(),)
 
-    @resolver
-    async def resolve_snapshot(self, ref: SnapshotRef) -> events.Document | events.Binary:
-        """Return the content of a snapshot, up to 8 MiB."""
-        row = await store.look_up(self.db, str(ref.snapshot_id))
+    @resolver(many=True)
+    async def resolve_snapshot(
+        self, refs: list[SnapshotRef]
+    ) -> AsyncIterator[events.Document | events.Binary | NotFound]:
+        """Return the contents of snapshots, each up to 8 MiB."""
+        for row in await store.look_up_each(self.db, [ref.snapshot_id for ref in refs]):
+            yield row if isinstance(row, NotFound) else await self._resolved(row)
+
+    async def _resolved(self, row: SnapshotRow) -> events.Document | events.Binary:
         content = await self.db.blobs.read(row.digest, 0, MAX_RESOLVED_BYTES)
         fields: dict[str, Any] = {
             "handle": _ref(row),

@@ -1,9 +1,12 @@
 """file: all SQL of the plugin."""
 
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from hubd.activation.pages import ROWS_PER_ITEM
+from hubd.errors import NotFound
 from hubd.storage.blobs import rows as blobs
 from hubd.storage.blobs.rows import Blob
 from hubd.storage.database import Database, Tx
@@ -71,6 +74,12 @@ async def look_up(db: Database, written: str) -> SnapshotRow:
         NotFound, Ambiguous: No snapshot matches, or several do.
     """
     return SnapshotRow(*await _IDS.look_up(db, written))
+
+
+async def look_up_each(db: Database, snapshot_ids: Sequence[UUID]) -> list[SnapshotRow | NotFound]:
+    """Return the snapshot of each id, in order, or an error for an unknown id."""
+    rows = await _IDS.look_up_each(db, snapshot_ids)
+    return [row if isinstance(row, NotFound) else SnapshotRow(*row) for row in rows]
 
 
 async def page(db: Database, before: int, path: str | None) -> list[SnapshotRow]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel, Field
-from pydantic_core import from_json
+from pydantic_core import to_json
 
 from hubd.activation import (
     Activation,
+    Encoded,
     InvalidParams,
     NotFound,
     Progress,
@@ -164,7 +165,7 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
     @method(read_only=True, completes=LIST_FETCHES)
     async def get(
         self, fetch_id: IdPrefix, offset: Offset | None = None
-    ) -> events.Document | events.Binary | events.Content:
+    ) -> events.Document | events.Binary | events.Content | Encoded:
         """Show a stored page with its text, or a part of its exact bytes.
 
         Args:
@@ -205,13 +206,19 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
         """Return the fetched pages."""
         return (search.source(),)
 
-    @resolver
-    async def page(self, ref: FetchRef) -> events.Document | events.Binary:
-        """Read a stored page."""
-        fetch = await store.find(self.db, str(ref.fetch_id))
-        if fetch.status != ref.status:
-            raise NotFound(f"the page {ref.fetch_id} has the status {fetch.status}")
-        return await self._resolved(fetch)
+    @resolver(many=True)
+    async def page(
+        self, refs: list[FetchRef]
+    ) -> AsyncIterator[events.Document | events.Binary | Encoded | NotFound]:
+        """Read stored pages."""
+        fetches = await store.look_up_each(self.db, [ref.fetch_id for ref in refs])
+        for ref, fetch in zip(refs, fetches, strict=True):
+            if isinstance(fetch, NotFound):
+                yield fetch
+            elif fetch.status != ref.status:
+                yield NotFound(f"the page {ref.fetch_id} has the status {fetch.status}")
+            else:
+                yield await self._resolved(fetch)
 
     async def _ready(self, settings: Settings) -> "Fetcher":
         """Return the fetcher. The first call imports the HTTP client in a thread."""
@@ -240,12 +247,15 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
             row = fetch._replace(readable=text.digest if text else None)
             await self.db.transaction(lambda tx: store.add(tx, row, content, text))
 
-    async def _resolved(self, fetch: Fetch) -> events.Document | events.Binary:
+    async def _resolved(self, fetch: Fetch) -> events.Binary | Encoded:
         if fetch.readable is None:
             data, next_offset = await self._bytes(fetch, 0)
             return events.Binary(**_common(fetch), base64=data, next_offset=next_offset)
-        text = from_json(await self.db.blobs.read(fetch.readable))
-        return events.Document(**_common(fetch), **text)
+        # The text is stored as the last fields of a `Document`, and not parsed again.
+        text = await self.db.blobs.read(fetch.readable)
+        common = _common(fetch) | {"handle": str(_handle(fetch).at(self.origin))}
+        beginning = to_json({"type": events.Document.tag, **common})
+        return Encoded(b"%b,%b" % (beginning[:-1], text[1:]), common)
 
     async def _bytes(self, fetch: Fetch, offset: int) -> tuple[str, int | None]:
         """Return bytes of the content in base64, and the offset of the next ones."""

@@ -1,8 +1,11 @@
 """All SQL of the plugin. A row refers to its contents in the hub's store of contents."""
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from hubd.activation.pages import ROWS_PER_ITEM
+from hubd.errors import NotFound
 from hubd.storage.blobs import rows as blobs
 from hubd.storage.blobs.rows import Blob
 from hubd.storage.database import Database, Tx
@@ -75,6 +78,12 @@ async def find(db: Database, written: str) -> Fetch:
         NotFound, Ambiguous: No fetch matches, or several do.
     """
     return _fetch(await _IDS.look_up(db, written))
+
+
+async def look_up_each(db: Database, fetch_ids: Sequence[UUID]) -> list[Fetch | NotFound]:
+    """Return the fetch of each id, in order, or an error for an unknown id."""
+    rows = await _IDS.look_up_each(db, fetch_ids)
+    return [row if isinstance(row, NotFound) else _fetch(row) for row in rows]
 
 
 async def page(db: Database, before: int) -> list[Fetch]:

@@ -3,7 +3,6 @@
 Prices are the agent's own. The hub never computes a cost from tokens.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pydantic_core import to_json
 
 from hubd.plugins.claudecode.protocol.updates import TurnResult
+from hubd.storage.by_id import rows_by_id
 from hubd.storage.database import Database, Tx
 from hubd.storage.readers import Value
 
@@ -23,8 +23,13 @@ TOKENS: Final = {
     "cache_read_input_tokens": "cacheReadInputTokens",
     "cache_creation_input_tokens": "cacheCreationInputTokens",
 }
-_SUMS: Final = ", ".join(f"sum(u.{name}) AS {name}" for name in (*TOKENS, "cost_usd"))
-_TURNS: Final = "count(DISTINCT u.stream) AS turns"
+# The sums of turns.
+COLUMNS: Final = ("turns", *TOKENS, "cost_usd")
+_TOTALS: Final = ", ".join(f"t.{name}" for name in COLUMNS)
+_OF_TURNS: Final = f"""
+    SELECT u.stream, {", ".join(f"u.{name}" for name in COLUMNS[1:])}
+    FROM claudecode_turns AS t JOIN claudecode_usage AS u ON u.stream = t.stream WHERE t.blob
+"""
 
 
 class ModelUsage(NamedTuple):
@@ -121,28 +126,39 @@ async def grouped(
     db: Database, by: Grouping, session_id: bytes | None = None
 ) -> list[dict[str, Any]]:
     """Return the sums of one session, or of all, the highest cost first; days in order."""
-    column, order = {
-        "session": ("u.session_id", "cost_usd DESC, turns DESC"),
-        "model": ("u.model", "cost_usd DESC, turns DESC"),
-        "day": ("u.day", "u.day"),
-    }[by]
+    scope, condition = session_id or b"", ""
+    if by == "session" and session_id is not None:
+        # The sums of a session are a row of the sums of all.
+        scope, condition = b"", "AND t.label = ?3"
+    order = "t.label" if by == "day" else "t.cost_usd DESC, t.turns DESC"
     return await db.fetch_all(
-        f"SELECT {column} AS label, s.name, {_TURNS}, {_SUMS} FROM claudecode_usage AS u "
-        "LEFT JOIN claudecode_sessions AS s ON s.id = u.session_id "
-        f"WHERE ?1 IS NULL OR u.session_id = ?1 GROUP BY {column} ORDER BY {order}",
-        session_id,
+        f"SELECT t.label, s.name, {_TOTALS} FROM claudecode_usage_totals AS t "
+        "LEFT JOIN claudecode_sessions AS s ON s.id = t.label "
+        f"WHERE t.scope = ?1 AND t.grouping = ?2 {condition} ORDER BY {order}",
+        scope,
+        by,
+        *((session_id,) if condition else ()),
     )
+
+
+async def total(db: Database, session_id: bytes | None = None) -> dict[str, Any]:
+    """Return the sums of one session, or of all."""
+    by, label = ("all", "") if session_id is None else ("session", session_id)
+    row = await db.fetch_one(
+        f"SELECT {_TOTALS} FROM claudecode_usage_totals AS t "
+        "WHERE t.scope = x'' AND t.grouping = ? AND t.label = ?",
+        by,
+        label,
+    )
+    return row or dict.fromkeys(COLUMNS, 0)
 
 
 async def of_turns(db: Database, turn_blobs: Iterable[bytes]) -> dict[str, Any]:
     """Return the sums of some turns, such as those of a branch."""
-    [row] = await db.fetch_all(
-        f"SELECT {_TURNS}, {_SUMS} FROM claudecode_turns AS t "
-        "JOIN claudecode_usage AS u ON u.stream = t.stream "
-        "WHERE hex(t.blob) IN (SELECT value FROM json_each(?))",
-        json.dumps([blob.hex().upper() for blob in turn_blobs]),
-    )
-    return {name: value or 0 for name, value in row.items()}
+    rows = await rows_by_id(db, _OF_TURNS, turn_blobs)
+    streams = {row[0] for row in rows}
+    columns = zip(*(row[1:] for row in rows), strict=True) if rows else [()] * len(COLUMNS[1:])
+    return dict(zip(COLUMNS, (len(streams), *map(sum, columns)), strict=True))
 
 
 async def spent(db: Database, session_id: bytes) -> Spent:

@@ -1,5 +1,6 @@
 """The base of all parts of claudecode: look up sessions and streams that a call names."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -111,30 +112,37 @@ class ClaudeBase(Activation):
 
     async def session_infos(self, rows: Sequence[SessionRow]) -> list[events.SessionInfo]:
         """Return sessions as clients see them."""
-        chats = await sessions.newest_chats(self.db, [row.key for row in rows])
-        return [await self._session_info(row, chats.get(row.key)) for row in rows]
+        keys = [row.key for row in rows]
+        chats = await sessions.newest_chats(self.db, keys)
+        # Other calls run between the parts of a long page.
+        await asyncio.sleep(0)
+        models = await sessions.reported_models(self.db, keys)
+        await asyncio.sleep(0)
+        return [_session_info(row, chats.get(row.key), models.get(row.key)) for row in rows]
 
-    async def _session_info(
-        self, session: SessionRow, newest: NewestChat | None
-    ) -> events.SessionInfo:
-        options: dict[str, Any] = json.loads(session.options)
-        return events.SessionInfo(
-            id=ids.text(session.id),
-            name=session.name,
-            head=heads.position(session),
-            working_dir=session.working_dir,
-            model=options.get("model") or await sessions.reported_model(self.db, session.id),
-            engine=session.engine,
-            claude_session_id=session.native_id,
-            loopback_enabled=asks_for_approval(options),
-            approver=options.get("approver") or default_approver(session),
-            status=newest.status if newest else None,
-            prompt=newest.prompt if newest else None,
-            turns=session.turns,
-            cost_usd=session.cost_usd,
-            created_at=session.created_at,
-            updated_at=session.updated_at,
-        )
+
+def _session_info(
+    session: SessionRow, newest: NewestChat | None, reported_model: str | None
+) -> events.SessionInfo:
+    """Return a session as clients see it."""
+    options: dict[str, Any] = json.loads(session.options)
+    return events.SessionInfo(
+        id=ids.text(session.id),
+        name=session.name,
+        head=heads.position(session),
+        working_dir=session.working_dir,
+        model=options.get("model") or reported_model,
+        engine=session.engine,
+        claude_session_id=session.native_id,
+        loopback_enabled=asks_for_approval(options),
+        approver=options.get("approver") or default_approver(session),
+        status=newest.status if newest else None,
+        prompt=newest.prompt if newest else None,
+        turns=session.turns,
+        cost_usd=session.cost_usd,
+        created_at=session.created_at,
+        updated_at=session.updated_at,
+    )
 
 
 def session_ref(session: SessionRow) -> SessionRef:

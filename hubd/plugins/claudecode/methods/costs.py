@@ -2,10 +2,12 @@
 
 from typing import Any, Unpack
 
-from hubd.activation import InvalidParams, method
+from pydantic_core import to_json
+
+from hubd.activation import Encoded, InvalidParams, method
 from hubd.plugins.claudecode import sessions
 from hubd.plugins.claudecode.costs import usage
-from hubd.plugins.claudecode.costs.events import Grouping, Usage, UsageRow
+from hubd.plugins.claudecode.costs.events import Grouping, Usage
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
 from hubd.plugins.claudecode.methods.parameters import SessionAddress
 from hubd.plugins.claudecode.sessions import SessionRow
@@ -19,7 +21,9 @@ class Costs(ClaudeBase):
     """The method that sums up the costs of chats."""
 
     @method(read_only=True, render="table", completes=LIST_NAMES)
-    async def usage(self, by: Grouping = "session", **where: Unpack[SessionAddress]) -> Usage:
+    async def usage(
+        self, by: Grouping = "session", **where: Unpack[SessionAddress]
+    ) -> Usage | Encoded:
         """Show the tokens and costs of one session, or of all, with their sums.
 
         Costs are those that the agent reports; the hub estimates none.
@@ -35,10 +39,10 @@ class Costs(ClaudeBase):
             return await self._by_branch(session)
         session_id = session.id if session else None
         rows = await usage.grouped(self.db, by, session_id)
-        total = await usage.grouped(self.db, "session", session_id)
-        return Usage(by=by, rows=[_row(row, by) for row in rows], **_sums(total))
+        total = await usage.total(self.db, session_id)
+        return _encoded(by, rows, total)
 
-    async def _by_branch(self, session: SessionRow | None) -> Usage:
+    async def _by_branch(self, session: SessionRow | None) -> Encoded:
         if session is None:
             raise InvalidParams(
                 "a branch belongs to a session", suggestion="Give name, or another value of by"
@@ -49,7 +53,7 @@ class Costs(ClaudeBase):
             for name, turns in branches.items()
         ]
         total = await usage.of_turns(self.db, set().union(*branches.values()))
-        return Usage(by="branch", rows=[_row(row, "branch") for row in rows], **_sums([total]))
+        return _encoded("branch", rows, total)
 
     async def _branches(self, session: SessionRow) -> dict[str, set[bytes]]:
         """Return the turns on the path to each session's head in the tree of a session."""
@@ -68,15 +72,22 @@ class Costs(ClaudeBase):
         return turns
 
 
-def _row(row: dict[str, Any], by: Grouping) -> UsageRow:
+def _encoded(by: Grouping, rows: list[dict[str, Any]], total: dict[str, Any]) -> Encoded:
+    """Return a `Usage`. A thousand rows as models would delay other clients."""
+    listed = [_row(row, by) for row in rows]
+    sums = {name: total[name] for name in usage.COLUMNS}
+    return Encoded(to_json({"type": Usage.tag, "by": by, "rows": listed, **sums}))
+
+
+def _row(row: dict[str, Any], by: Grouping) -> dict[str, Any]:
+    """Return a `UsageRow`."""
     label, session_id = row["label"], None
     if by == "session":
         session_id = ids.text(label)
         # The session may be deleted.
         label = row["name"] or session_id
-    return UsageRow(label=label, session_id=session_id, **_sums([row]))
-
-
-def _sums(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    names = ("turns", "cost_usd", *usage.TOKENS)
-    return {name: sum(row[name] for row in rows) for name in names}
+    return {
+        "label": label,
+        "session_id": session_id,
+        **{name: row[name] for name in usage.COLUMNS},
+    }

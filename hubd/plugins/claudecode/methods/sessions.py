@@ -1,5 +1,6 @@
 """List, create and delete sessions."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Unpack
@@ -29,8 +30,10 @@ class Sessions(ClaudeBase):
         Args:
             limit: The maximum number of sessions; all if absent.
         """
-        async for page in limited(SESSIONS.pages(self.db), limit):
-            yield events.SessionList(sessions=await self.session_infos(page))
+        async for page in limited(SESSIONS.pages(self.db, limit), limit):
+            infos = await self.session_infos(page)
+            await asyncio.sleep(0)
+            yield events.SessionList(sessions=infos)
 
     @method(read_only=True, one_of=SESSION, completes=LIST_NAMES)
     async def get(

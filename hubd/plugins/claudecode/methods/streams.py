@@ -1,5 +1,6 @@
 """List and cancel chats. The events of each chat are a stream."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Unpack
 
@@ -58,10 +59,12 @@ class Streams(ClaudeBase):
             count = min(left, ROWS_PER_ITEM)
             page = await streams.page(self.db, session, before, count, status)
             if page or before is None:
+                # Other calls run between the parts of a long page.
+                await asyncio.sleep(0)
                 texts = await store.names_and_prompts(self.db, (row.key for row in page))
-                yield events.StreamList(
-                    streams=[_stream_info(row, *texts.get(row.key, (None, None))) for row in page]
-                )
+                infos = [_stream_info(row, *texts.get(row.key, (None, None))) for row in page]
+                await asyncio.sleep(0)
+                yield events.StreamList(streams=infos)
             left -= len(page)
             if len(page) < count or not left:
                 return

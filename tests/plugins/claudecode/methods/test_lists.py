@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from hubd.activation.pages import ROWS_PER_ITEM
 from hubd.plugins.claudecode.methods import native_sessions
 from hubd.plugins.claudecode.record.conversation_message import unix_seconds
 from hubd.storage import ids
 from tests.plugins.claudecode.chat_support import Event, World, run, say, world
 from tests.plugins.claudecode.scripted_chat import begin_chat, claude_hub, create_session
+from tests.plugins.claudecode.test_usage_totals import USAGE_TOTALS
 from tests.support import call_events
 
 BASH: dict[str, Any] = {"allowed_tools": ["Bash"]}
@@ -143,6 +145,8 @@ def make_older(database: Path, version: int) -> None:
     """Give a database the tables that an earlier version of claudecode had."""
     later = ["claudecode_approvals", "claudecode_requests", "claudecode_prompts"]
     with closing(sqlite3.connect(database)) as connection, connection:
+        for what in USAGE_TOTALS:
+            connection.execute(f"DROP {what}")
         connection.execute("DROP TABLE claudecode_usage")
         connection.execute("ALTER TABLE claudecode_turns DROP COLUMN num_turns")
         for table in later[: {1: 3, 2: 2}.get(version, 0)]:
@@ -263,7 +267,7 @@ async def test_the_sessions_of_claude_come_in_pages_and_end_at_a_limit(here: Wor
         path.with_name(f"{ids.text(ids.uuid4())}.jsonl").write_bytes(path.read_bytes())
     pages = await here.call("sessions_list")
     sizes = [len(page["sessions"]) for page in pages]
-    assert sizes[0] == 100
+    assert sizes[0] == ROWS_PER_ITEM
     assert sum(sizes) >= 131
     assert [len(page["sessions"]) for page in await here.call("sessions_list", limit=7)] == [7]
 

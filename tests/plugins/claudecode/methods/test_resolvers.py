@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from hubd.plexus.hub import Hub
+from hubd.plugins.claudecode.events import ResolvedEvent
 from hubd.plugins.claudecode.handles import (
     ContentRef,
     EventRef,
@@ -365,3 +366,44 @@ async def test_methods_list_the_handles_they_produce(running: tuple[Hub, ClaudeC
     for name, method in (("create", "session"), ("fork", "session"), ("chat", "chat_event")):
         assert methods[name]["handle_schema"]["method"] == method
         assert f"claudecode@1.0.0::{method}" in methods[name]["produces"]
+
+
+async def test_stored_json_is_spliced_into_a_resolved_event(
+    running: tuple[Hub, ClaudeCode],
+) -> None:
+    hub, plugin = running
+    chat = await begin_chat(plugin)
+    await chat.push(*range(3))
+    records = await records_of(hub, chat)
+    handles = [record["event"]["handle"] for record in records]
+    resolved = await call_events(hub, "plexus.resolve_handle", handle=handles)
+    for record, event in zip(records, resolved, strict=True):
+        # The handle of an event is not part of its stored data.
+        stored = {name: value for name, value in record["event"].items() if name != "handle"}
+        expected = ResolvedEvent(
+            handle=EventRef.parse(record["event"]["handle"]),
+            event_type=stored["type"],
+            seq=record["seq"],
+            timestamp=record["timestamp"],
+            event=stored,
+        )
+        assert event["data"] == expected.model_dump(mode="json")
+        assert list(event["data"]) == list(ResolvedEvent.model_fields)
+
+
+async def test_blocks_of_one_message_are_read_in_order_and_missing_ones_are_reported(
+    running: tuple[Hub, ClaudeCode],
+) -> None:
+    hub, plugin = running
+    chat = await begin_chat(plugin)
+    for text in ("one", "two", "three"):
+        await chat.say(text)
+    handles = await handles_of(hub, chat, "content")
+    handles.insert(1, str(ContentRef(blob_id=uuid4(), block_index=0)))
+    events = await call_events(hub, "plexus.resolve_handle", handle=handles)
+    assert [event.get("summary", event.get("code")) for event in events] == [
+        "one",
+        "handle_target_missing",
+        "two",
+        "three",
+    ]

@@ -1,0 +1,104 @@
+"""Resolvers: their decorator, and their declaration as the hub uses it."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from functools import cached_property
+from typing import Any, Final, TypeVar, get_args, get_origin, overload
+
+from hubd.activation.declaration.class_checks import check_arguments, name_of
+from hubd.activation.declaration.json_schema import events_schema
+from hubd.activation.declaration.signature import read_signature
+from hubd.activation.handle import Handle
+from hubd.activation.method import ResolverMark, plain, set_mark, yielding
+from hubd.activation.schema_cache import SCHEMA_CACHE
+from hubd.wire.lazy_dataclass import dataclass
+from hubd.wire.schema import JsonSchema
+
+# A resolver yields the data, or returns it.
+F = TypeVar("F", bound=Callable[..., AsyncIterator[Any] | Coroutine[Any, Any, Any]])
+
+
+@overload
+def resolver(function: F, /) -> F: ...
+
+
+@overload
+def resolver(*, many: bool = False) -> Callable[[F], F]: ...
+
+
+def resolver(function: Any = None, /, *, many: bool = False, **unknown: object) -> Any:
+    """Mark an `async def` function that returns the data of a handle.
+
+    Its only parameter is the handle; the type of the parameter is the handle type it resolves.
+
+    Args:
+        function: The function, if the decorator is used without arguments.
+        many: True if the parameter is a list of handles, at most 100. The function returns a list
+            with a result for each handle, in their order, or yields these results. A result is the
+            data, or None or an error if the data is missing.
+        unknown: Misspelt arguments, for the error message.
+
+    Raises:
+        TypeError: The decorator is used wrongly; names the function and the remedy.
+    """
+
+    def apply(target: F) -> F:
+        where = f"{name_of(target)}: @resolver"
+        check_arguments(where, unknown, _OPTIONS)
+        if not isinstance(many, bool):
+            raise TypeError(f"{where}: many={many!r} must be True or False")
+        set_mark(target, ResolverMark(many))
+        return target
+
+    return apply if function is None else apply(plain(function))
+
+
+_OPTIONS: Final = tuple(resolver.__kwdefaults__ or ())
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """The declaration of a resolver."""
+
+    handle: type[Handle]
+    # Takes one handle and yields its data. If `many`, it takes a list of handles, and yields a
+    # result for each, or returns a list of them if `returns`.
+    function: Callable[..., Any]
+    events: tuple[type, ...]
+    many: bool = False
+    returns: bool = False
+
+    @cached_property
+    def resolve_schema(self) -> JsonSchema:
+        """The JSON Schema of the resolved data."""
+        function = self.function
+        return SCHEMA_CACHE.value(
+            function.__module__, f"{function.__qualname__}.data", lambda: events_schema(self.events)
+        )
+
+
+def read_resolver(owner: str, function: Callable[..., Any], mark: ResolverMark) -> Resolver:
+    """Read the declaration of a resolver.
+
+    Args:
+        owner: The module and class, for messages.
+        function: The marked function.
+        mark: Its mark.
+
+    Raises:
+        TypeError: Its parameter or its return hint is wrong; names the remedy.
+    """
+    where = f"{owner}.{function.__name__}"
+    signature = read_signature(where, function, many=mark.many)
+    handle = next(iter(signature.hints.values()), None) if len(signature.fields) == 1 else None
+    listed = get_origin(handle) in (list, Sequence)
+    if mark.many:
+        handle = get_args(handle)[0] if listed else None
+    if not (isinstance(handle, type) and issubclass(handle, Handle)):
+        expected = "list[SomeHandle]" if mark.many else "a Handle type"
+        remedy = "; for a list write @resolver(many=True)" if listed and not mark.many else ""
+        raise TypeError(
+            f"{where}: a resolver takes one parameter, whose hint is {expected}{remedy}"
+        )
+    if mark.many:
+        return Resolver(handle, function, signature.events, many=True, returns=signature.returns)
+    return Resolver(handle, yielding(function) if signature.returns else function, signature.events)
