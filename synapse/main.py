@@ -8,6 +8,8 @@ import sys
 from synapse.errors import CommandError, EndOfChat
 
 INTERRUPTED = 130
+# The start of the lines below the first one of an error.
+_INDENT = " " * len("synapse: ")
 
 
 def main() -> int:
@@ -73,11 +75,15 @@ def report(error: CommandError) -> None:
         sys.stdout.flush()
     except OSError:
         _discard_stdout()
-    text = f"synapse: {one_line(error.message)}\n"
+    lines = [f"synapse: {one_line(error.message)}"]
     if error.hint:
-        text += f"         {one_line(error.hint)}\n"
+        lines.append(f"{_INDENT}{one_line(error.hint)}")
+    if sys.stderr.isatty():
+        from synapse.render.wrapping import error_lines
+
+        lines = [part for line in lines for part in error_lines(line, _INDENT)]
     try:
-        sys.stderr.write(text)
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stderr.flush()
     except OSError:
         return  # stderr is closed; the exit status remains

@@ -75,7 +75,10 @@ class Trees:
         else:
             parts.append(_count(_drawn(nodes) + more, "node"))
             drawn = lines(nodes, width)
-        self._human.show(Text(" · ".join(parts), style="bold"))
+        heading = " · ".join(parts)
+        if cell_len(heading) > width:
+            heading = f"{' · '.join(parts[:-1])}\n{parts[-1]}"
+        self._human.show(Text(heading, style="bold"))
         self._show_fields(fields)
         self._human.show_lines(self._texts(drawn, width))
         if more:

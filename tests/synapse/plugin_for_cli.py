@@ -303,7 +303,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
     @method(streaming=False, bidirectional=True)
     async def hasty(self, key: str) -> AsyncIterator[Note]:
         """Ask without waiting for the answer, and continue after `go`."""
-        answer = await self.host.confirm("Quick?", default=True, timeout_seconds=0.01)
+        answer = await self.host.confirm("Quick?", default=True, timeout_seconds=0.3)
         self._ended[key].set()
         await self._turns[key].acquire()
         yield Note(text=f"went on with {answer}")
@@ -469,6 +469,12 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
         sure = await self.host.confirm("Sure?")
         name = await self.host.prompt("Who?")
         yield Note(text=f"{sure} {name}")
+
+    @method(streaming=False, bidirectional=True)
+    async def key_then_text(self) -> AsyncIterator[Note]:
+        """Ask for a key, then for a text."""
+        await self.host.select("Which?", [Option("m", "message", key="m")])
+        yield Note(text=repr(await self.host.prompt("Message")))
 
     @method(streaming=False, read_only=True)
     async def anything(self) -> AsyncIterator[Open]:
