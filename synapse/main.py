@@ -75,13 +75,14 @@ def report(error: CommandError) -> None:
         sys.stdout.flush()
     except OSError:
         _discard_stdout()
-    lines = [f"synapse: {one_line(error.message)}"]
-    if error.hint:
-        lines.append(f"{_INDENT}{one_line(error.hint)}")
     if sys.stderr.isatty():
         from synapse.render.wrapping import error_lines
 
-        lines = [part for line in lines for part in error_lines(line, _INDENT)]
+        lines = error_lines(error.message, "synapse: ")
+        lines += error_lines(error.hint, _INDENT) if error.hint else []
+    else:
+        lines = [f"synapse: {one_line(error.message)}"]
+        lines += [f"{_INDENT}{one_line(error.hint)}"] if error.hint else []
     try:
         sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stderr.flush()

@@ -141,7 +141,7 @@ class Branches(Human):
         if text is None:
             self.show_fields(content)
         else:
-            self.show(Text(clean(text)))
+            self.show_text(clean(text))
 
     def idle(self) -> None:
         """Wait for the rest of a tree."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # The longest text of a cell, in characters; a model may write megabytes.
 MAX_CELL = 2000
+# The longest text of several lines in a record.
+MAX_TEXT = 20_000
 # The digits of a short id: the hub finds a random id by its first ones, a node by its last ones.
 SHORT_DIGITS = 8
 
@@ -124,7 +126,10 @@ class Values:
     def full(self, name: str, value: Any) -> Cell:
         """Return a value for a record: with the date of a time, the whole id, all lines."""
         if isinstance(value, str) and not self._is_exact and "\n" in value.strip():
-            return Cell(clean(value.strip("\n")[: 50 * MAX_CELL]).replace("\t", "    "))
+            text = value.strip("\n")
+            more = len(text) - MAX_TEXT
+            rest = f"… +{more:,} characters" if more > 0 else ""
+            return Cell(clean(text[:MAX_TEXT]).replace("\t", "    ") + rest)
         cell = self.cell(name, value)
         if isinstance(value, str) and (short_uuid(value) or _OWNER.fullmatch(value)):
             return cell._replace(text=value)

@@ -11,6 +11,8 @@ import shutil
 
 from rich.cells import cell_len, chop_cells
 
+from hubd.wire.terminal import one_line
+
 # The characters of an error that a terminal shows.
 MAX_ERROR = 4000
 
@@ -47,14 +49,17 @@ def wrapped(text: str, *, indent: str = "", width: int | None = None) -> list[st
     return [*lines, line]
 
 
-def error_lines(text: str, indent: str) -> list[str]:
-    """Return the lines of an error; of a very long one, the start and the number of the rest."""
+def error_lines(text: str, start: str) -> list[str]:
+    """Return the lines of an error; of a very long one, its start and the number of the rest.
+
+    Args:
+        text: The text, which may come from a hub.
+        start: The start of the first line; the others are indented as far, if there is room.
+    """
     more = len(text) - MAX_ERROR
-    if more > 0:
-        text = f"{text[:MAX_ERROR]}… {more:,} more characters"
-    # On a narrow terminal the text needs the room.
-    indent = indent if shutil.get_terminal_size().columns > 3 * len(indent) else "  "
-    return wrapped(text, indent=indent)
+    text = f"{text[:MAX_ERROR]}… {more:,} more characters" if more > 0 else text
+    is_wide = shutil.get_terminal_size().columns > 3 * len(start)
+    return wrapped(start + one_line(text), indent=" " * (len(start) if is_wide else 2))
 
 
 def chopped(text: str, indent: str) -> list[str]:

@@ -67,7 +67,8 @@ def stream_lines(text: str, *, pieces: int, columns: int = 60) -> list[str]:
     for start in range(0, len(text), pieces):
         lines += stream.add(text[start : start + pieces])
         stream.unfinished()
-    return [line.plain.rstrip() for line in (*lines, *stream.finish())]
+    text = "\n".join(line.plain for line in (*lines, *stream.finish()))
+    return [line.rstrip() for line in text.split("\n")]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 100])

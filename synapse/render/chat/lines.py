@@ -21,6 +21,8 @@ RESULT_LINES = 3
 PROMPT_LINES = 10
 # The characters of an input that are read; the line is cut to the width of the terminal.
 MAX_INPUT = 2000
+# The characters of a tool's name.
+MAX_NAME = 200
 # The number of characters from which the rest of a long text is counted, not cleaned.
 MAX_TEXT = 20_000
 
@@ -54,7 +56,7 @@ def thinking_line(seconds: float | None) -> Text:
 def tool_line(name: str, tool_input: Any, width: int, *, is_nested: bool = False) -> Text:
     """Return a tool call: its name, and the part of its input that tells most."""
     indent = "  " if is_nested else ""
-    name = one_line(name) or "tool"
+    name = one_line(name[:MAX_NAME]) or "tool"
     text = one_line(_input_text(tool_input).replace("\n", " ↵ "))
     extra = _written_lines(tool_input)
     room = width - len(extra)

@@ -255,7 +255,7 @@ class Chat(Human):
         self._finish_block()
         name, key = part.field("tool_name"), part.field("tool_use_id")
         tool_input = part.event.get("input")
-        self._tools[key] = (one_line(name), tool_input)
+        self._tools[key] = (one_line(name[: lines.MAX_NAME]), tool_input)
         self._last_tool = key
         self._commit(
             [lines.tool_line(name, tool_input, self.console.width, is_nested=part.is_nested)]
