@@ -172,7 +172,10 @@ def _marks(node: Mapping[str, Any] | None, room: int) -> str:
 
 def _drawn(nodes: Sequence[Mapping[str, Any]]) -> int:
     """Return the number of nodes, without an empty root."""
-    return sum(node.get("parent") is not None or bool(node_text(node)) for node in nodes)
+    return sum(
+        node.get("parent") is not None or bool(node.get("text") or node_text(node))
+        for node in nodes
+    )
 
 
 def _count(number: int, noun: str, plural: str = "") -> str:

@@ -51,6 +51,7 @@ sys.exit(main())
 PLUGIN = (
     *("--plugin", "tests.synapse.plugin_for_cli:Cli"),
     *("--plugin", "tests.synapse.plugin_for_views:Views"),
+    *("--plugin", "tests.synapse.screens.plugin:Studio"),
 )
 LATER_PLUGIN = ("--plugin", "tests.synapse.plugin_for_cli:CliLater")
 

@@ -275,7 +275,8 @@ class Chat(Human):
         """Show an approval that the hub does not ask this caller about."""
         part, self._question = self._question, None
         if part is not None:
-            text = self._lines.line(part.event) or f"{part.field('tool_name')} waits for approval"
+            tool = part.field("tool_name")[: lines.MAX_NAME]
+            text = self._lines.summary(part.event) or f"{tool or 'a tool'} waits for an approval"
             self._commit([Text(lines.cut(f"? {text}", self.console.width), style="yellow")])
 
     def _decide(self, part: Part) -> None:
