@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from hubd import __version__
 from hubd.config import (
     LEVELS,
+    LOOPS,
     SEE_HELP,
     SETTINGS,
     Settings,
@@ -278,6 +279,11 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         raise InvalidParams(
             f"log level {level!r} is not one of {', '.join(LEVELS)}", suggestion=SEE_HELP
         )
+    loop = text_setting(arguments.event_loop, "HUBD_EVENT_LOOP", "auto").lower()
+    if loop not in LOOPS:
+        raise InvalidParams(
+            f"event loop {loop!r} is not one of {', '.join(LOOPS)}", suggestion=SEE_HELP
+        )
     name = text_setting(arguments.name, "HUBD_NAME", HUB_NAME)
     if not name.replace("-", "_").isidentifier() or not name.isascii():
         raise InvalidParams(f"hub name {name!r} must be one word", suggestion=SEE_HELP)
@@ -289,6 +295,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         max_message_mib=size_setting(arguments.max_message_mib, "HUBD_MAX_MESSAGE_MIB"),
         name=name,
         log_level=level,
+        event_loop=loop,
         plugins=tuple(arguments.plugin),
         allowed_origins=tuple(arguments.allow_origin),
         auth=not arguments.no_auth,
@@ -317,7 +324,15 @@ def _home_option(arguments: argparse.Namespace) -> list[str]:
 def _daemon_options(arguments: argparse.Namespace) -> list[str]:
     """Return the command line of a daemon with these options, without its home."""
     options: list[str] = []
-    for name in ("port", "mcp_port", "mcp_tools", "max_message_mib", "name", "log_level"):
+    for name in (
+        "port",
+        "mcp_port",
+        "mcp_tools",
+        "max_message_mib",
+        "name",
+        "log_level",
+        "event_loop",
+    ):
         value = getattr(arguments, name)
         if value is not None:
             options += [f"--{name.replace('_', '-')}", str(value)]
@@ -343,6 +358,7 @@ def _parser() -> argparse.ArgumentParser:
     daemon.add_argument("--max-message-mib", type=int, metavar="N", help=texts["--max-message-mib"])
     daemon.add_argument("--name", metavar="NAME", help=texts["--name"])
     daemon.add_argument("--log-level", choices=LEVELS, help=texts["--log-level"])
+    daemon.add_argument("--event-loop", choices=LOOPS, help=texts["--event-loop"])
     daemon.add_argument(
         "--plugin", action="append", default=[], metavar="MODULE:CLASS", help=texts["--plugin"]
     )

@@ -14,6 +14,8 @@ SEE_HELP: Final = "See: hubd run --help"
 # The largest `max_message_mib`. The daemon keeps several copies of a message in memory.
 LARGEST_MESSAGE_MIB: Final = 1024
 
+LOOPS: Final = ("auto", "asyncio", "uvloop")
+
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 # Option, variable, default and description, for `--help` and the documentation.
@@ -35,6 +37,12 @@ SETTINGS: Final[tuple[tuple[str, str, str, str], ...]] = (
     ),
     ("--name NAME", "HUBD_NAME", HUB_NAME, "name of the hub, the first part of its own methods"),
     ("--log-level LEVEL", "HUBD_LOG_LEVEL", "info", "debug, info, warning or error"),
+    (
+        "--event-loop NAME",
+        "HUBD_EVENT_LOOP",
+        "auto",
+        "asyncio, uvloop, or auto for uvloop if it is installed",
+    ),
     ("--plugin MODULE:CLASS", "", "none", "plugin to load; repeatable"),
     ("--allow-origin ORIGIN", "", "none", "origin of a web page that may connect; repeatable"),
     ("--no-auth", "", "off", "let all local users connect over TCP, without the token"),
@@ -55,6 +63,8 @@ class Settings:
     max_message_mib: int | None = None
     name: str = HUB_NAME
     log_level: str = "info"
+    # One of `LOOPS`.
+    event_loop: str = "auto"
     plugins: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = field(default=())
     auth: bool = True

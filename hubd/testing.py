@@ -227,6 +227,8 @@ class _Caller:
 
     # A test can always answer.
     unanswerable: str | None = None
+    # Events go through `send`, which waits until the test takes them.
+    has_room = False
 
     def __init__(
         self, context: Context, client: Client, host: PlexusHost, script: _Script, method: str

@@ -104,7 +104,7 @@ def continued(command: str, width: int) -> list[str]:
 
 
 def paragraphs(text: str) -> str:
-    """Return a text whose paragraphs are one line each, for a terminal of any width."""
+    """Return a text with each paragraph on one line, for a terminal of any width."""
     return "\n\n".join(
         part if re.search(r"^[\s>|*+-]|^\d+[.)]", part, re.MULTILINE) else " ".join(part.split())
         for part in text.split("\n\n")

@@ -12,6 +12,7 @@ from uuid import uuid4
 # Variables that every child process gets. PYTEST_ carries the state of pytest and its workers.
 BASIC: Final = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LC_[A-Z]+|TZ|TMPDIR|TERM|XDG_CACHE_HOME|LD_LIBRARY_PATH|PYTEST_\w+"
+    r"|TEST_EVENT_LOOP"
 )
 # Variables that pip and npm need to download packages. Only those two programs get them.
 INSTALLATION: Final = re.compile(
@@ -40,7 +41,9 @@ def clean() -> None:
 def basic_variables() -> dict[str, str]:
     """Return the variables for a child process that installs nothing."""
     inherited = {name: text for name, text in os.environ.items() if BASIC.fullmatch(name)}
-    return {**inherited, RUN_VARIABLE: RUN}
+    # uvloop is installed for its own tests. Users usually have asyncio's loop.
+    loop = os.environ.get("TEST_EVENT_LOOP", "asyncio")
+    return {**inherited, RUN_VARIABLE: RUN, "HUBD_EVENT_LOOP": loop}
 
 
 def installation_variables() -> dict[str, str]:

@@ -63,6 +63,7 @@ class Collector:
     """A caller that keeps every item, as a client would see it."""
 
     unanswerable: str | None = None
+    has_room = False
 
     def __init__(self, context: Context | None = None, client: Client | None = None) -> None:
         self.context = context or Context()

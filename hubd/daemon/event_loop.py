@@ -11,10 +11,13 @@ import selectors
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+from hubd.errors import StartupFailed
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +27,8 @@ BLOCKED_SECONDS: Final = 0.25
 STILL_BLOCKED_SECONDS: Final = 5.0
 # Seconds between two samples while the loop is busy.
 SAMPLE_SECONDS: Final = 0.05
+# Seconds between two beats of the timer that measures uvloop.
+PULSE_SECONDS: Final = 0.05
 # The thread sleeps after this many samples of an idle loop.
 IDLE_SAMPLES: Final = 20
 
@@ -40,6 +45,33 @@ class Sample:
     place: str = field(compare=False)
 
 
+def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return a function that creates the event loop of a name in the settings.
+
+    Raises:
+        StartupFailed: uvloop is asked for, and not installed.
+    """
+    if name != "asyncio":
+        try:
+            import uvloop
+        except ImportError:
+            if name == "uvloop":
+                raise StartupFailed(
+                    "uvloop is not installed", suggestion="Install it: pip install 'hubd[fast]'"
+                ) from None
+        else:
+            return uvloop.new_event_loop
+    return EventLoop
+
+
+def report_blocking(loop: asyncio.AbstractEventLoop, threshold: float = BLOCKED_SECONDS) -> None:
+    """Report callbacks that take longer than a threshold in seconds, from now on."""
+    if isinstance(loop, EventLoop):
+        loop.report_blocking(threshold)
+    else:
+        _Pulse(loop, threshold)
+
+
 class EventLoop(asyncio.SelectorEventLoop):
     """An event loop that reports blocking callbacks."""
 
@@ -53,6 +85,15 @@ class EventLoop(asyncio.SelectorEventLoop):
         # The current round belongs to the start of the daemon, so a new one starts now.
         self._rounds.began = 0.0
         self.call_soon(lambda: None)
+
+
+class Progress(Protocol):
+    """The progress of an event loop, which its monitor reads in another thread."""
+
+    # The time since which no other callback could run; 0 while the loop waits.
+    began: float
+    # Changes with each round of callbacks.
+    number: int
 
 
 class _Rounds(selectors.DefaultSelector):
@@ -87,10 +128,32 @@ class _Rounds(selectors.DefaultSelector):
             self.monitor.end()
 
 
+class _Pulse:
+    """Measures a loop of another kind, whose rounds are not visible: by a timer that is late."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, threshold: float) -> None:
+        self._loop = loop
+        self.number = 0
+        # The time at which the timer is due.
+        self.began = time.perf_counter() + PULSE_SECONDS
+        self._monitor = Monitor(loop, self, threshold)
+        self._monitor.wake()
+        loop.call_later(PULSE_SECONDS, self._beat)
+
+    def _beat(self) -> None:
+        late = time.perf_counter() - self.began
+        # The loop may have been blocked since the last beat.
+        if late > self._monitor.threshold - PULSE_SECONDS:
+            self._monitor.report(late)
+        self.number += 1
+        self.began = time.perf_counter() + PULSE_SECONDS
+        self._loop.call_later(PULSE_SECONDS, self._beat)
+
+
 class Monitor:
     """The thread that samples a busy loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, rounds: _Rounds, threshold: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, rounds: Progress, threshold: float) -> None:
         self.threshold = threshold
         self._loop = loop
         self._rounds = rounds

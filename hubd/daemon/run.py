@@ -31,7 +31,7 @@ from hubd.daemon import instance, log, watchdog
 from hubd.daemon import token_file as token
 from hubd.daemon.captured_output import captured_output, send_descriptors_to_log
 from hubd.daemon.control import LOADING
-from hubd.daemon.event_loop import EventLoop
+from hubd.daemon.event_loop import loop_factory, report_blocking
 from hubd.daemon.home_watch import HomeWatch
 from hubd.errors import DatabaseUnusable, InvalidParams, StartupFailed
 from hubd.mcp.access import McpOptions, check_profile, read_profile
@@ -88,7 +88,8 @@ def run(settings: Settings, *, options: list[str], detached: bool) -> None:
             remove_unfinished_copies(Path(settings.paths.data))
             daemon = _Daemon(settings, options, detached=detached)
             output = captured_output() if detached else nullcontext()
-            with output, warnings_in_log(), asyncio.Runner(loop_factory=EventLoop) as runner:
+            factory = loop_factory(settings.event_loop)
+            with output, warnings_in_log(), asyncio.Runner(loop_factory=factory) as runner:
                 runner.run(daemon.serve())
     except OSError as error:
         where = error.filename or settings.paths.data
@@ -162,9 +163,7 @@ class _Daemon:
             gate = Gate(secret, frozenset(settings.allowed_origins), hub.actors.has_token)
             await stack.enter_async_context(serve_websocket(clients, gate, listener))
             await stack.enter_async_context(serve_mcp_http(lazy, gate, mcp_listener))
-            loop = asyncio.get_running_loop()
-            assert isinstance(loop, EventLoop)
-            loop.report_blocking()
+            report_blocking(asyncio.get_running_loop())
             logger.info(
                 "ready on %s, ws://%s:%d and http://%s:%d/mcp",
                 paths.socket,

@@ -38,6 +38,9 @@ def access_of(ctx: Ctx) -> Access:
 class Caller:
     """The caller of one tool call, as the hub sees it."""
 
+    # Events go through `send`, which collects them.
+    has_room = False
+
     def __init__(
         self,
         access: Access,

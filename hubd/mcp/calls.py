@@ -176,7 +176,7 @@ class ToolCalls:
         for task in self._asking:
             task.cancel()
 
-    def _count_down(self) -> None:
+    def _count_down(self, ended: RunningCall) -> None:
         self._active -= 1
 
     async def _follow(self, ctx: Ctx, run: _Run) -> ToolAnswer:

@@ -7,7 +7,7 @@ an error item. Knows nothing of sockets: items go to a `Caller`.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import nullcontext
 from contextvars import ContextVar
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -15,7 +15,6 @@ from typing import Any, Final, Protocol
 from pydantic_core import to_json
 
 from hubd.activation.base import Activation
-from hubd.activation.handle import ORIGIN
 from hubd.activation.method import Method
 from hubd.errors import (
     ActivationNotFound,
@@ -30,10 +29,10 @@ from hubd.errors import (
 )
 from hubd.plexus.encode import encode
 from hubd.plexus.grants import may_use, refusal, visible_hash, visible_methods
-from hubd.plexus.hub import Hub, Node
-from hubd.plexus.namespace import UNIVERSAL_METHODS, Namespace, find_method
+from hubd.plexus.hub import Hub
+from hubd.plexus.namespace import Namespace, find_method
 from hubd.plexus.params.large import collection_paused, pause
-from hubd.plexus.params.validate import validate
+from hubd.plexus.routes import Route, add_route, provenance
 from hubd.wire.caller import Client, Context
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Stamp
 from hubd.wire.text import did_you_mean, shorten, suggestion
@@ -49,6 +48,7 @@ MAX_PATH: Final = 1000
 TURN_SECONDS: Final = 0.002
 
 INFO: Final = "_info"
+CANCELLED: Final = "the call was cancelled"
 
 
 class Caller(Protocol):
@@ -66,6 +66,10 @@ class Caller(Protocol):
     def unanswerable(self) -> str | None:
         """The reason why the caller can't answer questions; None if it can."""
 
+    @property
+    def has_room(self) -> bool:
+        """Whether events can be posted at once, because they would not wait in `send`."""
+
     def offers(self, namespace: str) -> bool:
         """Return whether the connection offers a namespace. Grants are checked by the call."""
 
@@ -73,7 +77,7 @@ class Caller(Protocol):
         """Send an item. Waits if the caller reads slowly."""
 
     def post(self, item: Item) -> None:
-        """Send an item without waiting: one of the last items, or a closed question."""
+        """Send an item without waiting: if there is room, or one of the last items."""
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         """Set the future to True when the items so far are sent; to False if they can't be."""
@@ -81,6 +85,24 @@ class Caller(Protocol):
 
 class Call:
     """A running call."""
+
+    __slots__ = (
+        "__weakref__",
+        "_after_sent",
+        "_stamp",
+        "actor",
+        "caller",
+        "cancel_reason",
+        "ended",
+        "hub",
+        "is_started",
+        "large",
+        "method",
+        "over",
+        "params",
+        "spec",
+        "unawaited",
+    )
 
     def __init__(
         self,
@@ -100,26 +122,70 @@ class Call:
         self.caller = caller
         # Its grants limit the call. Later changes of the client do not.
         self.actor = caller.client.actor
-        # Its provenance gets longer as the path is looked up.
-        self.stamp = Stamp((hub.name,), visible_hash(hub.hash, self.actor))
         # Set when the method is found. host.py reads whether the method may ask its caller.
         self.spec: Method | None = None
         # The message of a cancelled call. A stop of the daemon replaces it.
-        self.cancel_reason = "the call was cancelled"
+        self.cancel_reason = CANCELLED
         # The `await` that the method forgot; set by unawaited.py.
         self.unawaited = ""
+        # False until the first step of its task. A call that is cancelled before never runs.
+        self.is_started = False
         # True after `done`, which is the last item.
         self.ended = False
+        # Called at the end of `run`, when the method and its callbacks have ended too.
+        self.over: Callable[[], None] | None = None
+        # See `stamp`.
+        self._stamp: Stamp | None = None
         # Callbacks of the plugin that run when the items of this call are sent.
-        self._after_sent: list[Callable[[bool], Awaitable[None]]] = []
+        self._after_sent: list[Callable[[bool], Awaitable[None]]] | None = None
+
+    @property
+    def stamp(self) -> Stamp:
+        """The metadata of the items. Its provenance gets longer as the path is looked up."""
+        if self._stamp is None:
+            self._stamp = self._stamp_for((self.hub.name,))
+        return self._stamp
 
     async def run(self) -> None:
         """Run to the end. The caller always gets `done`, and no exception is raised.
 
         If the task is cancelled, the plugin's `finally` runs and the call ends as cancelled.
         """
+        self.is_started = True
+        token = current_call.set(self)
         try:
-            await self._run()
+            path, params = _unwrap(self.hub.name, self.method, self.params)
+            self.method = path
+            task = asyncio.current_task()
+            assert task is not None
+            # The log names the task if it blocks the event loop.
+            task.set_name(path)
+            if self.large:
+                await pause()
+            if path == INFO:
+                self.post(Data(self.stamp.metadata(), INFO, self._info()))
+                return self.finish()
+            route = self._route(path)
+            events = self._begin(route, params)
+            count = 0
+            turn_began = perf_counter()
+            try:
+                async for event in events:
+                    if task.cancelling():
+                        # The plugin caught the cancellation and continued.
+                        raise asyncio.CancelledError
+                    count += 1
+                    item = self._item(route, event, count)
+                    if self.caller.has_room:
+                        self.post(item)
+                    else:
+                        await self.send(item)
+                    if count > 1 and perf_counter() - turn_began > TURN_SECONDS:
+                        await asyncio.sleep(0)
+                        turn_began = perf_counter()
+            finally:
+                await events.aclose()
+            self._check_end(route, count)
             if self._after_sent:
                 await self._await_delivery()
         except asyncio.CancelledError:
@@ -137,13 +203,16 @@ class Call:
         else:
             self.finish()
         finally:
+            current_call.reset(token)
             if self._after_sent:
                 # The call failed, so the items do not count as sent.
                 await self._run_callbacks(delivered=False)
+            if self.over is not None:
+                self.over()
 
     def after_sent(self, callback: Callable[[bool], Awaitable[None]]) -> None:
         """As `Host.after_sent`."""
-        self._after_sent.append(callback)
+        self._after_sent = [*(self._after_sent or ()), callback]
 
     def _own_error(self, error: HubError) -> HubError:
         """Return the error for the caller of this call, and log it if it points to the log."""
@@ -188,82 +257,61 @@ class Call:
             self.ended = True
             self.caller.post(Done(self.stamp.metadata()))
 
-    async def _run(self) -> None:
-        path, params = _unwrap(self.hub, self.method, self.params)
-        self.method = path
-        task = asyncio.current_task()
-        if task is not None:
-            # The log names the task if it blocks the event loop.
-            task.set_name(path)
-        if self.large:
-            await pause()
-        if path == INFO:
-            return await self._send_info()
-        node, spec = self._look_up(path)
-        arguments = self._validate(spec, params)
-        target: Namespace | Activation = node.activation
-        if spec.name in UNIVERSAL_METHODS:
-            target = Namespace(self.hub, node, self.actor, self.advise)
-        token = current_call.set(self)
-        try:
-            await self._stream(spec, node, spec.function(target, **arguments))
-        finally:
-            current_call.reset(token)
+    def _stamp_for(self, names: tuple[str, ...]) -> Stamp:
+        return Stamp(names, visible_hash(self.hub.hash, self.actor))
 
-    def _look_up(self, path: str) -> tuple[Node, Method]:
-        """Return a method that the caller may call, and its node."""
+    def _route(self, path: str) -> Route:
+        """Return the method at a path, unless the caller may not call it."""
+        route = self.hub.routes.get(path) or self._look_up(path)
+        self.spec = route.spec
+        if self.actor.grants is None:
+            self._stamp = route.stamp
+        else:
+            self._stamp = self._stamp_for(route.provenance)
+            if not may_use(self.actor, route.node, route.spec):
+                raise refusal(self.hub, self.actor, path)
+        if not self.caller.offers(route.node.path):
+            raise PermissionDenied(
+                f"this connection may not call {path}",
+                suggestion="The connection is limited to other namespaces",
+            )
+        return route
+
+    def _look_up(self, path: str) -> Route:
         *namespace, name = _split(self, path)
         try:
             node = self.hub.find(namespace)
-            above = () if node is self.hub.root else tuple(node.path.split("."))
-            self.stamp = Stamp((self.hub.name, *above), self.stamp.plexus_hash)
-            spec = self.spec = find_method(node, name)
+            self._stamp = self._stamp_for(provenance(self.hub, node))
+            return add_route(self.hub, path, node, find_method(node, name))
         except (ActivationNotFound, MethodNotFound):
             if self.actor.grants is None:
                 raise
             # The names that exist are not for this caller.
             raise refusal(self.hub, self.actor, path) from None
-        if self.actor.grants is not None and not may_use(self.actor, node, spec):
-            raise refusal(self.hub, self.actor, path)
-        if not self.caller.offers(node.path):
-            raise PermissionDenied(
-                f"this connection may not call {path}",
-                suggestion="The connection is limited to other namespaces",
-            )
-        self.stamp = Stamp((self.hub.name, *above, spec.name), self.stamp.plexus_hash)
-        return node, spec
 
-    def _validate(self, spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
-        if not self.large:
-            return validate(spec, params)
-        with collection_paused():
-            return validate(spec, params)
+    def _begin(self, route: Route, params: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
+        """Validate the params, and return the events of the method."""
+        with collection_paused() if self.large else nullcontext():
+            arguments = route.validate(params)
+        target: Namespace | Activation = route.node.activation
+        if route.is_universal:
+            target = Namespace(self.hub, route.node, self.actor, self.advise)
+        return route.spec.function(target, **arguments)
 
-    async def _stream(self, spec: Method, node: Node, events: AsyncGenerator[Any, None]) -> None:
-        content_type = f"{node.path}.{spec.name}"
-        context = {ORIGIN: node.activation.origin}
-        task = asyncio.current_task()
-        count = 0
-        turn_began = perf_counter()
-        async with aclosing(events):
-            async for event in events:
-                if task is not None and task.cancelling():
-                    # The plugin caught the cancellation and continued.
-                    raise asyncio.CancelledError
-                count += 1
-                if count > 1 and not spec.streaming:
-                    raise Internal(f"{content_type} promises one event and yielded another")
-                if self.unawaited:
-                    break
-                content = encode(event, spec.events, content_type, context)
-                await self.send(Data(self.stamp.metadata(), content_type, content))
-                if perf_counter() - turn_began > TURN_SECONDS:
-                    await asyncio.sleep(0)
-                    turn_began = perf_counter()
+    def _item(self, route: Route, event: object, count: int) -> Data:
+        """Return the item of an event, the `count`th of the call."""
+        if count > 1 and not route.spec.streaming:
+            raise Internal(f"{route.content_type} promises one event and yielded another")
         if self.unawaited:
-            raise Internal(f"{content_type}: {self.unawaited}")
-        if count == 0 and not spec.streaming:
-            raise Internal(f"{content_type} promises one event and yielded none")
+            raise Internal(f"{route.content_type}: {self.unawaited}")
+        content = encode(event, route.spec.events, route.content_type, route.serialization)
+        return Data(self.stamp.metadata(), route.content_type, content)
+
+    def _check_end(self, route: Route, count: int) -> None:
+        if self.unawaited:
+            raise Internal(f"{route.content_type}: {self.unawaited}")
+        if count == 0 and not route.spec.streaming:
+            raise Internal(f"{route.content_type} promises one event and yielded none")
 
     async def _await_delivery(self) -> None:
         """Wait until the items are sent, then run the callbacks of `after_sent`."""
@@ -284,7 +332,7 @@ class Call:
         Returns:
             The last error of a callback. Each is logged, because the caller may be gone.
         """
-        callbacks, self._after_sent = self._after_sent, []
+        callbacks, self._after_sent = self._after_sent or [], None
         work = asyncio.gather(*(call(delivered) for call in callbacks), return_exceptions=True)
         try:
             results = await asyncio.shield(work)
@@ -302,7 +350,7 @@ class Call:
                 )
         return problem
 
-    async def _send_info(self) -> None:
+    def _info(self) -> bytes:
         from hubd import __version__
 
         info: dict[str, Any] = {
@@ -315,7 +363,7 @@ class Call:
                 {"plugin": failed.plugin, "namespace": failed.namespace, "reason": failed.reason}
                 for failed in self.hub.failed_plugins
             ]
-        await self.send(Data(self.stamp.metadata(), INFO, to_json(info)))
+        return to_json(info)
 
 
 # The running call, which host calls of its method belong to. Background tasks that a method starts
@@ -323,15 +371,15 @@ class Call:
 current_call: ContextVar[Call] = ContextVar("current_call")
 
 
-def _unwrap(hub: Hub, path: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _unwrap(root: str, path: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Return the method inside of `call`, and its params."""
     for _ in range(MAX_WRAPS):
-        if path != f"{hub.name}.call":
+        if path != f"{root}.call":
             return path, params
-        unknown = sorted(params.keys() - {"method", "params"})
-        if unknown:
-            raise InvalidParams(f"unknown parameter '{unknown[0]}'", available=["method", "params"])
         inner, inner_params = params.get("method"), params.get("params")
+        if len(params) > ("method" in params) + ("params" in params):
+            unknown = sorted(params.keys() - {"method", "params"})
+            raise InvalidParams(f"unknown parameter '{unknown[0]}'", available=["method", "params"])
         if not isinstance(inner, str):
             raise InvalidParams(f"{path} needs 'method', a string", available=["method", "params"])
         if inner_params is not None and not isinstance(inner_params, dict):

@@ -6,7 +6,7 @@ This module only routes. dispatch.py runs the calls.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
 from hubd.activation.base import Activation
@@ -28,6 +28,9 @@ from hubd.wire.handle import WireHandle, plugin_id
 from hubd.wire.paths import HUB_NAME
 from hubd.wire.schema import PluginSchema
 from hubd.wire.text import did_you_mean
+
+if TYPE_CHECKING:
+    from hubd.plexus.routes import Route
 
 # The maximum depth of the tree. It also ends a cycle of children.
 MAX_DEPTH: Final = 32
@@ -137,6 +140,8 @@ class Hub:
         self.broken: list[tuple[str, str]] = []
         # The failed plugins among them.
         self.failed_plugins: list[FailedPlugin] = []
+        # The methods that were called, by path; cleared when the tree changes.
+        self.routes: dict[str, Route] = {}
         # The actors of process trees and session tokens.
         self.actors = Actors()
         # The templates of plugins, the oldest first.
@@ -195,9 +200,14 @@ class Hub:
             self.attach(child, host, node)
         activation.check_settings(node.children)
         above.children[name] = node
-        above.forget_schema()
-        self.tell("tree")
+        self._change(above)
         return node
+
+    def _change(self, node: Node) -> None:
+        """Drop everything that depends on the children of a node, and notify the listeners."""
+        node.forget_schema()
+        self.routes.clear()
+        self.tell("tree")
 
     def report_failure(self, failed: FailedPlugin) -> None:
         """Record a failed plugin for `hubd status` and other reports."""
@@ -222,8 +232,7 @@ class Hub:
         """Detach a namespace with everything below it."""
         assert node.parent is not None, "the root can't be detached"
         del node.parent.children[node.activation.namespace]
-        node.parent.forget_schema()
-        self.tell("tree")
+        self._change(node.parent)
 
     def find(self, path: list[str]) -> Node:
         """Return the node at a path. The path may begin with the name of the root.

@@ -18,6 +18,9 @@ NO_CALLER: Final = "there is no caller to ask: this code does not run in a call"
 class NestedCaller:
     """The caller of a nested call: passes its events to the plugin that called."""
 
+    # Events go through `send`, which waits until the plugin takes them.
+    has_room = False
+
     def __init__(self, outer: Call | None, client: Client, method: str) -> None:
         # The call of the plugin. Questions go to its caller until it ends.
         self._outer = outer

@@ -21,8 +21,17 @@ CANCEL_SECONDS: Final = 3.0
 class RunningCall:
     """A call in a task, which may outlive the connection that started it."""
 
-    def __init__(self, call: Call) -> None:
+    __slots__ = ("_ended", "_running", "call", "task")
+
+    def __init__(
+        self, call: Call, running: set["RunningCall"], ended: Callable[["RunningCall"], None]
+    ) -> None:
         self.call = call
+        # All running calls; this one removes itself at its end.
+        self._running = running
+        self._ended = ended
+        running.add(self)
+        call.over = self._finish
         self.task = asyncio.create_task(call.run())
 
     def cancel(self, reason: str | None = None) -> None:
@@ -32,7 +41,16 @@ class RunningCall:
         if self.task.cancelling():
             return  # A second cancellation would interrupt the plugin's clean-up.
         self.task.cancel()
-        asyncio.get_running_loop().call_later(CLEANUP_SECONDS, self._give_up)
+        if self.call.is_started:
+            asyncio.get_running_loop().call_later(CLEANUP_SECONDS, self._give_up)
+        elif not self.call.ended:
+            # The task ends before its first step, so nothing else ends the call.
+            self.call.fail(Cancelled(self.call.cancel_reason))
+            self._finish()
+
+    def _finish(self) -> None:
+        self._running.discard(self)
+        self._ended(self)
 
     def _give_up(self) -> None:
         if not self.task.done():
@@ -49,26 +67,15 @@ class Calls:
         # Each entry is removed when its task ends.
         self._running: set[RunningCall] = set()
 
-    def start(self, call: Call, ended: Callable[[], None] | None = None) -> RunningCall:
+    def start(self, call: Call, ended: Callable[[RunningCall], None]) -> RunningCall:
         """Run a call; `ended` is called when it is over."""
-        running = RunningCall(call)
-
-        def finish(task: asyncio.Task[None]) -> None:
-            self._running.discard(running)
-            # A task that was cancelled before its first step has not run the call at all.
-            call.fail(Cancelled(call.cancel_reason))
-            if ended is not None:
-                ended()
-
-        self._running.add(running)
-        running.task.add_done_callback(finish)
-        return running
+        return RunningCall(call, self._running, ended)
 
     async def end(self) -> None:
         """Let calls finish for a moment, then cancel the rest. Takes bounded time."""
         if self._running:
             await asyncio.wait([one.task for one in self._running], timeout=GRACE_SECONDS)
-        for one in self._running:
+        for one in list(self._running):
             one.cancel("the daemon is stopping")
         if self._running:
             tasks = [one.task for one in self._running]

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 from hubd.plexus.actors import AGENT_ENDED, Origin
 from hubd.rpc.clients import Clients
@@ -48,10 +48,11 @@ class ClientProtocol(asyncio.Protocol):
             enframe: Returns a message with its framing.
             take: Handles one message of the client.
         """
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._outbox = Outbox(transport, enframe)
-        self._inbox = Inbox(transport, take)
+        # Transports of uvloop do not derive from asyncio's class.
+        stream = cast(asyncio.Transport, transport)
+        self._transport = stream
+        self._outbox = Outbox(stream, enframe)
+        self._inbox = Inbox(stream, take)
 
     def _identify(self, finding: Coroutine[Any, Any, tuple[Origin, Actor]]) -> None:
         """Let messages wait until the actor behind the connection is found."""

@@ -20,12 +20,22 @@ MAX_UNSENT_BYTES: Final = 1024 * 1024
 # Concurrent calls of one client.
 MAX_CALLS: Final = 1024
 
+# The caller context of a call that brings none.
+NO_CONTEXT: Final = Context()
+
 
 class FrameWriter(Protocol):
     """Sends frames; each is one message."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether `drain` would wait."""
+
     def write(self, frame: bytes) -> None:
         """Queue a frame; do nothing if the peer is gone."""
+
+    def hold(self, frame: bytes) -> None:
+        """Queue a frame that may wait a moment, to be sent together with the next one."""
 
     async def drain(self) -> None:
         """Wait until less than `MAX_UNSENT_BYTES` are unsent, or the peer is gone."""
@@ -105,7 +115,9 @@ class Connection:
             running.cancel(reason)
 
     def _start(self, start: Start) -> None:
-        context = read_context(start.context) if self._trusts_context else Context()
+        context = NO_CONTEXT
+        if start.context is not None and self._trusts_context:
+            context = read_context(start.context)
         caller = _Subscriber(self._writer, start.subscription, context, self._client)
         call = Call(self._hub, start.method, start.params, caller, large=start.large)
         refusal: HubError | None = None
@@ -117,13 +129,15 @@ class Connection:
             self._writer.write(start.reply)
             call.fail(refusal)
             return
-        # The task is scheduled first, so that its first items are written together with the reply.
-        running = self._all_calls.start(call, lambda: self._ended(start.subscription))
-        self._writer.write(start.reply)
+        running = self._all_calls.start(call, self._ended)
+        # Most calls end soon, so the reply and their items are one write.
+        self._writer.hold(start.reply)
         self._calls[start.subscription] = running
 
-    def _ended(self, subscription: int) -> None:
-        del self._calls[subscription]
+    def _ended(self, running: RunningCall) -> None:
+        caller = running.call.caller
+        assert isinstance(caller, _Subscriber)
+        del self._calls[caller.subscription]
         self.idle_since = monotonic()
 
     def _acknowledge(self, request: jsonrpc.Request, problem: str | None) -> None:
@@ -137,6 +151,8 @@ class Connection:
 class _Subscriber:
     """The caller of one subscription; it writes items as frames."""
 
+    __slots__ = ("_writer", "client", "context", "subscription")
+
     unanswerable = None
 
     def __init__(
@@ -144,8 +160,12 @@ class _Subscriber:
     ) -> None:
         self.context = context
         self.client = client
+        self.subscription = subscription
         self._writer = writer
-        self._subscription = subscription
+
+    @property
+    def has_room(self) -> bool:
+        return not self._writer.is_full
 
     def offers(self, namespace: str) -> bool:
         return True
@@ -156,7 +176,7 @@ class _Subscriber:
         self.post(item)
 
     def post(self, item: Item) -> None:
-        self._writer.write(jsonrpc.item_notification(self._subscription, item.encode()))
+        self._writer.write(jsonrpc.item_notification(self.subscription, item.encode()))
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         self._writer.report_delivery(handed_over)

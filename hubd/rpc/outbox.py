@@ -8,6 +8,9 @@ from hubd.rpc.connection import MAX_UNSENT_BYTES
 
 # The frames of one turn of the event loop share a write of at most about this size.
 FLUSH_BYTES: Final = 64 * 1024
+# The longest time that a held frame waits for the next one. Shorter than a person or a program
+# notices, and longer than most calls take, so that reply and items of a call are one write.
+HOLD_SECONDS: Final = 0.003
 # No more requests are read from a client with this much unsent.
 MAX_UNREAD_REPLIES_BYTES: Final = 4 * MAX_UNSENT_BYTES
 
@@ -24,8 +27,10 @@ class Outbox:
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._scheduled = False
-        # Set by the transport while its buffer is full.
-        self._paused = False
+        # Sends held frames; one timer serves all that are held until it fires.
+        self._hold_timer: asyncio.TimerHandle | None = None
+        # Set while the transport's buffer is full; methods wait then.
+        self.is_full = False
         # Set when the peer is gone; later frames are dropped.
         self._closed = False
         self._waiters: list[asyncio.Future[None]] = []
@@ -42,6 +47,17 @@ class Outbox:
         self._dropped = self._dropped or not framed
         self.write_framed(framed)
 
+    def hold(self, frame: bytes) -> None:
+        """Queue a frame that is sent together with the next one, or after `HOLD_SECONDS`."""
+        if self._closed:
+            return
+        framed = self._enframe(frame)
+        self._dropped = self._dropped or not framed
+        self._pending.append(framed)
+        self._pending_bytes += len(framed)
+        if self._hold_timer is None and not self._scheduled:
+            self._hold_timer = self._loop.call_later(HOLD_SECONDS, self._send_held)
+
     def write_framed(self, data: bytes) -> None:
         """Queue bytes of the framing itself."""
         if self._closed:
@@ -54,12 +70,16 @@ class Outbox:
             self._scheduled = True
             self._loop.call_soon(self.flush)
 
+    def _send_held(self) -> None:
+        self._hold_timer = None
+        self.flush()
+
     def flush(self) -> None:
         """Pass all frames to the transport now."""
         self._scheduled = False
         if self._pending and not self._closed:
             self._transport.write(b"".join(self._pending))
-            if self._paused and self._transport.get_write_buffer_size() > MAX_UNREAD_REPLIES_BYTES:
+            if self.is_full and self._transport.get_write_buffer_size() > MAX_UNREAD_REPLIES_BYTES:
                 # Methods wait, but replies to requests cannot, so no more requests are read.
                 self._transport.pause_reading()
         self._pending.clear()
@@ -67,7 +87,7 @@ class Outbox:
 
     async def drain(self) -> None:
         """Wait while the peer reads too slowly."""
-        while self._paused and not self._closed:
+        while self.is_full:
             waiter = self._loop.create_future()
             self._waiters.append(waiter)
             await waiter
@@ -86,11 +106,11 @@ class Outbox:
 
     def pause(self) -> None:
         """Make methods wait, because the transport's buffer is full."""
-        self._paused = True
+        self.is_full = not self._closed
 
     def resume(self) -> None:
         """Let methods write again."""
-        self._paused = False
+        self.is_full = False
         self._transport.resume_reading()
         if self._deliveries:
             self._transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
@@ -100,6 +120,9 @@ class Outbox:
     def close(self) -> None:
         """Drop all frames, because the peer is gone."""
         self._closed = True
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+        self.is_full = False
         self._pending.clear()
         self._settle_deliveries(delivered=False)
         self._wake()

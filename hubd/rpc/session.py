@@ -54,7 +54,10 @@ class Session:
     """One connection's side of the protocol."""
 
     def __init__(self, root: str) -> None:
-        self._root = root
+        self._respond = f"{root}.respond"
+        self._cancel = f"{root}.cancel"
+        self._call = f"{root}.call"
+        self._schema = f"{root}.schema"
         # The id of the newest subscription; they count up and are never used twice.
         self._last = 0
 
@@ -85,19 +88,20 @@ class Session:
             return None  # a notification is never answered
 
     def _act(self, request: Request, message: bytes) -> Action | None:
-        if request.method == f"{self._root}.respond":
+        if request.method == self._respond:
             return _answer(request)
-        if request.method == f"{self._root}.cancel":
+        if request.method == self._cancel:
             return _cancel(request)
         # Nobody could be told the subscription of a call that wants no reply.
         return self._start(request, message) if request.wants_reply else None
 
     def _start(self, request: Request, message: bytes) -> Start:
         context: object = None
-        if request.method == f"{self._root}.call":
-            params = dict(request.named_params(_CALL_PARAMS))
+        if request.method == self._call:
+            params = request.named_params(_CALL_PARAMS)
+            # The message was parsed for this call, so the dictionary may change.
             context = params.pop("context", None)
-        elif request.method == f"{self._root}.schema":
+        elif request.method == self._schema:
             params = request.named_params(("method",))
         else:
             params = request.named_params(())

@@ -32,7 +32,7 @@ def single_keys() -> Iterator[Callable[[], None]]:
         A function that makes the settings again, if another program has changed them meanwhile.
 
     Raises:
-        NoKeys: There is no such terminal.
+        NoKeys: Standard input is not such a terminal.
     """
     import termios
 

@@ -139,7 +139,7 @@ def _parameters(schema: MethodSchema) -> list[_Option]:
         is_switch = kind == "boolean"
         text = parameter_text(params, name, aliases.get(name, [])).removesuffix("(required)")
         if is_switch:
-            # In a column of its own, the second name would leave no room for the texts.
+            # A second column for the opposite flag would take the room of the texts.
             text = f"{text} (or --no-{flag[2:]})".strip()
         panel = "Required" if name in needed else "Optional"
         options.append(([flag], None if is_switch else clean(kind), text, panel))

@@ -132,7 +132,7 @@ class _Record:
     def _row(self, title: str, value: Text, indent: str, label: int) -> Iterator[Text]:
         """Yield a field: its name, and its value, folded below itself if it is long.
 
-        A single word that is too long, such as an id, has a line of its own, to be copied.
+        A single word that is too long, such as an id, is on a separate line, to be copied.
         """
         start = f"{indent}{title}{' ' * (label - cell_len(title))}{GAP}"
         room = max(self._width - cell_len(start), MIN_VALUE)

@@ -69,6 +69,19 @@ async def count(pages: AsyncIterator[list[Any]]) -> int:
     return sum([len(page) async for page in pages])
 
 
+def page_side(database: Database, tip: Place, depth: int) -> Callable[[], Awaitable[int]]:
+    """Read pages of ten nodes of a chain, each of which ends at a depth."""
+
+    async def work() -> int:
+        nodes = 0
+        for _ in range(200):
+            stretch = walk.Stretch(tip.segment, depth - 9, depth, tree.MAIN)
+            nodes += await count(walk.nodes(database, [stretch], MAIN))
+        return nodes
+
+    return work
+
+
 def directly(connection: sqlite3.Connection, where: str, *params: Any) -> Callable[..., Any]:
     """The least SQL for the same rows."""
 
@@ -134,20 +147,10 @@ async def main() -> None:
 
             print("growth: cost of one row")
 
-            def page_of(place: Place, depth: int) -> Callable[[], Awaitable[int]]:
-                async def work() -> int:
-                    found = 0
-                    for _ in range(200):
-                        stretch = walk.Stretch(place.segment, depth - 9, depth, tree.MAIN)
-                        found += await count(walk.nodes(database, [stretch], MAIN))
-                    return found
-
-                return work
-
             pages = {
-                "of 1,000 nodes": page_of(deep[1_000][1], 500),
-                "of 100,000": page_of(deep[100_000][1], 50_000),
-                "of 1,000,000": page_of(tip, 500_000),
+                "of 1,000 nodes": page_side(database, deep[1_000][1], 500),
+                "of 100,000": page_side(database, deep[100_000][1], 50_000),
+                "of 1,000,000": page_side(database, tip, 500_000),
             }
             await grow("page of a path in a tree", pages, "(target: <= 1.2)")
             await grow(

@@ -32,7 +32,7 @@ class Pushed(Event):
 
 
 class Pusher(Activation, namespace="pusher", version="1.0.0"):
-    """Streams of chats without chats."""
+    """Streams of chats without chats. A stream takes one push at a time."""
 
     def __init__(self) -> None:
         # The origin of all events; known once the first stream has begun.
@@ -48,18 +48,19 @@ class Pusher(Activation, namespace="pusher", version="1.0.0"):
             count: How many.
         """
 
-        def build(tx: Tx) -> list[StreamRow]:
-            self._origin = tree.origin(tx, HANDLE)
+        def build(tx: Tx) -> tuple[int, list[StreamRow]]:
+            origin = tree.origin(tx, HANDLE)
             made = tree.create(tx, "bench", 0)
             root = tree.place(tx, made, None)
-            found = []
+            rows = []
             for _ in range(count):
                 stream = streams.create(tx, ids.uuid4(), made.key, 0)
                 streams.start(tx, stream.key, tree.append(tx, root, tree.text("hi"), 0), 0)
-                found.append(stream)
-            return found
+                rows.append(stream)
+            return origin, rows
 
-        for stream in await self.db.transaction(build):
+        self._origin, rows = await self.db.transaction(build)
+        for stream in rows:
             yield Begun(stream=stream.key, stream_id=ids.text(stream.id))
 
     @method(streaming=False)
@@ -71,12 +72,32 @@ class Pusher(Activation, namespace="pusher", version="1.0.0"):
             data: The event as JSON.
         """
         now = int(time.time())
+        newest = self._newest.get(stream)
 
-        def push(tx: Tx) -> int:
-            after = self._newest.get(stream)
-            place = streams.push(tx, stream, self._origin, "content", data, now, after)
-            seq = after[1] + 1 if after else 0
-            self._newest[stream] = (place, seq)
-            return seq
+        def push(tx: Tx) -> Place:
+            return streams.push(tx, stream, self._origin, "content", data, now, newest)
 
-        yield Pushed(seq=await self.db.transaction(push))
+        place = await self.db.transaction(push)
+        seq = newest[1] + 1 if newest else 0
+        self._newest[stream] = (place, seq)
+        yield Pushed(seq=seq)
+
+    @method(streaming=False)
+    async def push_many(
+        self, stream: int, data: Annotated[list[str], Field(min_length=1, max_length=1000)]
+    ) -> AsyncIterator[Pushed]:
+        """Write several events in one transaction.
+
+        Args:
+            stream: The key of a stream that was begun.
+            data: The events, each as JSON.
+        """
+        now = int(time.time())
+        newest = self._newest.get(stream)
+
+        def push(tx: Tx) -> tuple[Place, int]:
+            events = [("content", each) for each in data]
+            return streams.push_many(tx, stream, self._origin, events, now, newest)
+
+        self._newest[stream] = await self.db.transaction(push)
+        yield Pushed(seq=self._newest[stream][1])

@@ -11,7 +11,7 @@ from hubd.activation.method import Method
 from hubd.errors import HubError
 from hubd.plexus.discovery import BUILT_IN, Source
 from hubd.plexus.namespace import UNIVERSAL_METHODS
-from hubd.plexus.params.validate import validate
+from hubd.plexus.params.validate import ParamsValidator
 from tests.support import examples
 
 UUID_TEXT = "550e8400-e29b-41d4-a716-446655440000"
@@ -105,7 +105,7 @@ def params_of(method: Method) -> st.SearchStrategy[dict[str, Any]]:
 
 def problem(method: Method, params: dict[str, Any]) -> HubError | None:
     try:
-        validate(method, params)
+        ParamsValidator(method)(params)
     except HubError as error:
         return error
     return None

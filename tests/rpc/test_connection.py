@@ -79,6 +79,12 @@ class Client:
         self.messages.append(json.loads(frame))
         self._changed.set()
 
+    hold = write
+
+    @property
+    def is_full(self) -> bool:
+        return not self.reading.is_set()
+
     async def drain(self) -> None:
         await self.reading.wait()
 

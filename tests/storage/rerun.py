@@ -31,6 +31,7 @@ class Outcome(NamedTuple):
     result: object
     database: list[str]
     topics: list[Any]
+    news: list[Any]
     messages: list[str]
 
 
@@ -72,7 +73,7 @@ def _outcome(
         connection.execute("RELEASE job")
     tx, result = _run(connection, function, monkeypatch)
     connection.execute("COMMIT")
-    return Outcome(result, list(connection.iterdump()), tx.topics, tx.messages)
+    return Outcome(result, list(connection.iterdump()), tx.topics, tx.news, tx.messages)
 
 
 def _run(

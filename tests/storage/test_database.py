@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.errors import DatabaseUnusable, HubError, Internal
-from hubd.storage.database import MAX_GROUP, SPOOL_BYTES, Database, Tx
+from hubd.storage.database import SPOOL_BYTES, Database, Tx
 from hubd.storage.readers import READERS
+from hubd.storage.writer import MAX_GROUP
 from tests.support import PATIENCE_SECONDS, environment, examples, few, file_size_limit
 
 # Both halves of a job are written by one transaction: one without the other is a torn state.
@@ -218,7 +219,7 @@ async def test_cancelling_the_caller_does_not_undo_the_transaction(
         assert go_on.wait(PATIENCE_SECONDS)
         both_halves(1)(tx)
 
-    task = asyncio.ensure_future(db.transaction(write))
+    task = asyncio.ensure_future(db.transaction(write, in_thread=True))
     await asyncio.sleep(0)
     if running:
         await started.wait()
@@ -329,7 +330,7 @@ async def test_short_reads_do_not_wait_for_a_transaction(db: Database) -> None:
         loop.call_soon_threadsafe(started.set)
         return go_on.wait(PATIENCE_SECONDS)
 
-    task = asyncio.ensure_future(db.transaction(write))
+    task = asyncio.ensure_future(db.transaction(write, in_thread=True))
     await started.wait()
     for method in ("fetch_all", "iterate"):
         assert await consume(db, method, "SELECT job FROM halves") == []

@@ -89,6 +89,9 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
         streams.push(tx, w.running.key, 1, "text", '{"n":2}', NOW),
         streams.push(tx, w.running.key, 1, "text", '{"n":3}', NOW, after=(w.newest, 1)),
     ],
+    "streams.streams.push_many": lambda tx, w: streams.push_many(
+        tx, w.running.key, 1, [("text", '{"n":2}'), ("text", '{"n":3}')], NOW
+    ),
     "streams.streams.set_status": lambda tx, w: streams.set_status(
         tx, w.running.key, "failed", NOW, "no reason"
     ),

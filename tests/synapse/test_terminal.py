@@ -408,7 +408,7 @@ def test_options_with_keys_are_a_row_that_can_be_explained(home: Path) -> None:
     ("typed", "status", "end"),
     [
         ("y", 0, "['g']\n"),
-        # An arrow key and a function key are no answers.
+        # An arrow key and a function key are ignored.
         ("\x1b[A|\x1bOP|z", 0, "['b']\n"),
         # Of a pasted text the first line is the answer, not its first letter.
         ("you never know\nx\n", 0, "['r']\n"),

@@ -16,47 +16,72 @@ from hubd.wire.text import did_you_mean
 MAX_PROBLEMS: Final = 200
 
 
-def validate(spec: Method, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Check parsed params against the method's model, strictly: no "3" for a number.
+class ParamsValidator:
+    """Checks parsed params against the model of a method, strictly: no "3" for a number."""
+
+    __slots__ = ("_has_aliases", "_has_choices", "_spec", "_validate")
+
+    def __init__(self, spec: Method) -> None:
+        self._spec = spec
+        self._validate = params_validator(spec.params)
+        self._has_aliases = bool(spec.annotations.get("aliases"))
+        self._has_choices = bool(spec.one_of or spec.any_of)
+
+    def __call__(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the params with their defaults.
+
+        Raises:
+            InvalidParams: Names the first field that does not fit, and why.
+            HandleInvalid: A handle among them is malformed.
+        """
+        spec = self._spec
+        if self._has_aliases:
+            params = _by_main_name(spec, params)
+        if len(params) > MAX_PROBLEMS:
+            raise _too_many_problems(spec, f"{len(params):,} parameters are too many")
+        try:
+            values = self._validate(params)
+        except ValidationError as error:
+            values = _with_integers(spec, self._validate, params, error)
+        if self._has_choices:
+            _check_choices(spec, params)
+        return values
+
+
+def _with_integers(
+    spec: Method,
+    validator: Callable[[Mapping[str, Any]], dict[str, Any]],
+    params: Mapping[str, Any],
+    error: ValidationError,
+) -> dict[str, Any]:
+    """Validate again with 1.0 as an integer, as JSON Schema does.
 
     Raises:
-        InvalidParams: Names the first field that does not fit, and why.
-        HandleInvalid: A handle among them is malformed.
+        HubError: The params have another problem.
     """
-    params = _by_main_name(spec, params)
-    if len(params) > MAX_PROBLEMS:
-        raise _too_many_problems(spec, f"{len(params):,} parameters are too many")
-    try:
-        values = _validate(params_validator(spec.params), params)
-    except ValidationError as error:
+    if error.error_count() > MAX_PROBLEMS:
         raise _invalid(spec, error) from None
+    floats = [
+        problem["loc"]
+        for problem in error.errors(include_url=False)
+        if problem["type"] == "int_type" and isinstance(problem["input"], float)
+    ]
+    if not floats:
+        raise _invalid(spec, error) from None
+    corrected = deepcopy(dict(params))
+    for place in floats:
+        _make_integer(corrected, place)
+    try:
+        return validator(corrected)
+    except ValidationError as other:
+        raise _invalid(spec, other) from None
+
+
+def _check_choices(spec: Method, params: Mapping[str, Any]) -> None:
     if spec.one_of:
         _check_one(spec.one_of, params)
     if spec.any_of and all(params.get(name) is None for name in spec.any_of):
         raise InvalidParams(f"give at least one of {', '.join(spec.any_of)}", available=spec.any_of)
-    return values
-
-
-def _validate(
-    validator: Callable[[Mapping[str, Any]], dict[str, Any]], params: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Validate strictly, but take 1.0 for an integer, as JSON Schema does."""
-    try:
-        return validator(params)
-    except ValidationError as error:
-        if error.error_count() > MAX_PROBLEMS:
-            raise
-        floats = [
-            problem["loc"]
-            for problem in error.errors(include_url=False)
-            if problem["type"] == "int_type" and isinstance(problem["input"], float)
-        ]
-        if not floats:
-            raise
-        corrected = deepcopy(dict(params))
-        for place in floats:
-            _make_integer(corrected, place)
-        return validator(corrected)
 
 
 def _make_integer(value: Any, place: Sequence[str | int]) -> None:

@@ -135,13 +135,72 @@ def push(
             first = (segment, node_id, tree, segment, depth, EVENTS, anchor, origin, meta, now)
             execute(_FIRST_NODE, first)
             execute(_EVENT, (segment, stream, seq, event_type, data))
-            tx.topics.append(("stream", stream))
+            _announce(tx, stream, (EventRow(seq, node_id, now, event_type, data),))
             return Place(segment, node_id, tree, segment, depth, EVENTS)
     key = execute(_NODE, (node_id, tree, segment, depth, EVENTS, origin, meta, now)).lastrowid
     assert key is not None
     execute(_EVENT, (key, stream, seq, event_type, data))
-    tx.topics.append(("stream", stream))
+    _announce(tx, stream, (EventRow(seq, node_id, now, event_type, data),))
     return Place(key, node_id, tree, segment, depth, EVENTS)
+
+
+def push_many(
+    tx: Tx,
+    stream: int,
+    origin: int,
+    events: Sequence[tuple[str, str]],
+    now: int,
+    after: tuple[Place, int] | None = None,
+) -> tuple[Place, int]:
+    """Add several events, much faster than one by one.
+
+    Args:
+        tx: The running transaction.
+        stream: The key of a started stream.
+        origin: The origin of the handles of the events (`tree.origin`).
+        events: The type and the JSON text of each event; at least one.
+        now: The time in seconds.
+        after: As in `push`.
+
+    Returns:
+        The place and the sequence number of the last event.
+    """
+    (first_type, first_data), *others = events
+    first = push(tx, stream, origin, first_type, first_data, now, after)
+    [(next_seq,)] = tx.raw.execute("SELECT next_seq FROM chat_streams WHERE key = ?", (stream,))
+    if not others:
+        return first, next_seq - 1
+    # The newest node has the largest key, and no other connection writes.
+    rows = [
+        EventRow(seq, ids.uuid7(), now, event_type, data)
+        for seq, (event_type, data) in enumerate(others, next_seq)
+    ]
+    places = [
+        Place(first.key + step, row.node_id, first.tree, first.segment, first.depth + step, EVENTS)
+        for step, row in enumerate(rows, 1)
+    ]
+    pairs = list(zip(places, rows, strict=True))
+    tx.raw.executemany(
+        _NODE_WITH_KEY,
+        (
+            (*place, origin, f"{ids.text(row.node_id)}:{row.event_type}", now)
+            for place, row in pairs
+        ),
+    )
+    tx.raw.executemany(
+        _EVENT, ((place.key, stream, row.seq, row.event_type, row.data) for place, row in pairs)
+    )
+    last = places[-1]
+    tx.raw.execute(_MOVE, (last.depth, rows[-1].seq + 1, stream))
+    _announce(tx, stream, rows)
+    return last, rows[-1].seq
+
+
+def _announce(tx: Tx, stream: int, rows: Sequence[EventRow]) -> None:
+    """Let followers know of new events, and have them, when the transaction is on disk."""
+    name = ("stream", stream)
+    tx.topics.append(name)
+    tx.news.append((name, rows))
 
 
 def set_status(tx: Tx, stream: int, status: Status, now: int, error: str | None = None) -> None:
@@ -357,6 +416,10 @@ _MOVE_FROM: Final = f"{_MOVE} AND next_seq = ? AND segment = ?"
 _NODE: Final = """
     INSERT INTO arbor_nodes (id, tree, segment, depth, lane, origin, meta, created_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_NODE_WITH_KEY: Final = """
+    INSERT INTO arbor_nodes (key, id, tree, segment, depth, lane, origin, meta, created_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _FIRST_NODE: Final = """
     INSERT INTO arbor_nodes

@@ -1,4 +1,4 @@
-"""A third-party plugin with a method for every view, whose texts can be hostile."""
+"""A third-party plugin with a method for every view; its texts can be hostile."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,7 @@
-"""Clients that cost next to nothing, so that a benchmark measures the server.
+"""Connections that cost next to nothing, so that a benchmark measures the server.
 
-Both send requests that were put together beforehand and call a function for what comes back: no
-task, no future, no parsing but the search for the end of an answer.
+They send requests that were put together beforehand and call a function for each answer: no task,
+no future, no parsing except for the end of an answer.
 """
 
 import asyncio
@@ -18,30 +18,15 @@ DONE = b'"result":{"type":"done"'
 FAILED = b'"result":{"type":"error"'
 
 
-class LeanSocket(asyncio.Protocol):
-    """A WebSocket. `take` is called for every message."""
+class LeanConnection(asyncio.Protocol):
+    """A connection. `take` is called for every message or answer."""
 
     def __init__(self) -> None:
         self.take: Callable[[bytes], None] = lambda message: None
-        self._opened = asyncio.get_running_loop().create_future()
         self._partial = b""
 
-    @classmethod
-    async def connect(cls, url: str, token: str) -> "LeanSocket":
-        """Connect to a daemon."""
-        host, _, port = url.removeprefix("ws://").partition(":")
-        _, made = await asyncio.get_running_loop().create_connection(cls, host, int(port))
-        key = base64.b64encode(os.urandom(16)).decode()
-        made.send(
-            f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\n"
-            f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
-            f"Authorization: Bearer {token}\r\n\r\n".encode()
-        )
-        await made._opened
-        return made
-
     def send(self, data: bytes) -> None:
-        """Send frames."""
+        """Send bytes as they are."""
         self._transport.write(data)
 
     def close(self) -> None:
@@ -51,6 +36,28 @@ class LeanSocket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+
+
+class LeanSocket(LeanConnection):
+    """A WebSocket."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._opened = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def connect(cls, url: str, token: str) -> "LeanSocket":
+        """Connect to a daemon, or to a bare server, which ignores the token."""
+        host, _, port = url.removeprefix("ws://").partition(":")
+        _, socket = await asyncio.get_running_loop().create_connection(cls, host, int(port))
+        key = base64.b64encode(os.urandom(16)).decode()
+        socket.send(
+            f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\n"
+            f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
+            f"Authorization: Bearer {token}\r\n\r\n".encode()
+        )
+        await socket._opened
+        return socket
 
     def data_received(self, data: bytes) -> None:
         data = self._partial + data
@@ -74,38 +81,34 @@ class LeanSocket(asyncio.Protocol):
         self._partial = data[at:]
 
 
-def call(number: int, method: str, **params: Any) -> bytes:
-    """A call as a frame."""
-    request = jsonrpc.request(number, "plexus.call", {"method": method, "params": params})
-    return Frame(Opcode.TEXT, request).serialize(mask=True)
+class LeanLines(LeanConnection):
+    """A Unix socket with a message in each line."""
+
+    @classmethod
+    async def connect(cls, path: str) -> "LeanLines":
+        """Connect."""
+        _, lines = await asyncio.get_running_loop().create_unix_connection(cls, path)
+        return lines
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        for line in lines:
+            self.take(line)
 
 
-class LeanRedis(asyncio.Protocol):
-    """A connection to Redis. `take` is called for every answer of so many lines."""
+class LeanRedis(LeanConnection):
+    """A connection to Redis. An answer has a known number of lines."""
 
     def __init__(self, lines: int) -> None:
-        self.take: Callable[[bytes], None] = lambda answer: None
+        super().__init__()
         self._lines = lines
-        self._partial = b""
 
     @classmethod
     async def connect(cls, port: int, lines: int) -> "LeanRedis":
         """Connect."""
         loop = asyncio.get_running_loop()
-        _, made = await loop.create_connection(lambda: cls(lines), "127.0.0.1", port)
-        return made
-
-    def send(self, data: bytes) -> None:
-        """Send commands."""
-        self._transport.write(data)
-
-    def close(self) -> None:
-        """Hang up."""
-        self._transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        _, redis = await loop.create_connection(lambda: cls(lines), "127.0.0.1", port)
+        return redis
 
     def data_received(self, data: bytes) -> None:
         self._partial += data
@@ -114,8 +117,23 @@ class LeanRedis(asyncio.Protocol):
             self.take(answer)
 
 
+def frame(message: bytes) -> bytes:
+    """Return a message of a client as a WebSocket frame."""
+    return Frame(Opcode.TEXT, message).serialize(mask=True)
+
+
+def message(number: int, method: str, **params: Any) -> bytes:
+    """Return a call as a message."""
+    return jsonrpc.request(number, "plexus.call", {"method": method, "params": params})
+
+
+def call(number: int, method: str, **params: Any) -> bytes:
+    """Return a call as a WebSocket frame."""
+    return frame(message(number, method, **params))
+
+
 def command(*words: object) -> bytes:
-    """A command of Redis."""
+    """Return a command of Redis."""
     parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
     return b"*%d\r\n%b" % (
         len(parts),
@@ -124,16 +142,16 @@ def command(*words: object) -> bytes:
 
 
 async def produce(
-    connections: Sequence[LeanSocket | LeanRedis],
+    connections: Sequence[LeanConnection],
     requests: Sequence[bytes],
     is_answer: Callable[[bytes], bool],
     each: int,
 ) -> None:
-    """On every connection one request after the other, each when the one before is answered."""
+    """Send `each` requests on every connection, each when the one before is answered."""
     finished = asyncio.get_running_loop().create_future()
     open_connections = len(connections)
 
-    def begin(connection: LeanSocket | LeanRedis, request: bytes) -> None:
+    def begin(connection: LeanConnection, request: bytes) -> None:
         left = each
 
         def take(message: bytes) -> None:

@@ -1,15 +1,12 @@
-"""A local Redis for benchmarks. It answers when all data is on disk."""
+"""A local Redis. It answers when all data is on disk."""
 
-import importlib
-import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-MISSING = "redis-py is not installed: pip install redis"
+from tests.bench.servers.local import free_port, library, program
 
 
 @contextmanager
@@ -17,13 +14,11 @@ def redis_server(directory: Path) -> Iterator[int]:
     """Run it; yields its port.
 
     Raises:
-        SystemExit: It is not installed.
+        Missing: It, or its client library, is not installed.
     """
-    program = shutil.which("redis-server")
-    if program is None:
-        raise SystemExit("redis-server is not installed: apt install redis-server")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
+    redis_py()
+    path = program("redis-server", package="redis-server")
+    port = free_port()
     options = {
         "port": str(port),
         "bind": "127.0.0.1",
@@ -35,7 +30,7 @@ def redis_server(directory: Path) -> Iterator[int]:
         "auto-aof-rewrite-percentage": "0",
     }
     arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
-    with subprocess.Popen([program, *arguments], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([path, *arguments], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             while b"eady to accept connections" not in (line := process.stdout.readline()):
@@ -46,12 +41,15 @@ def redis_server(directory: Path) -> Iterator[int]:
 
 
 def redis_py(name: str = "redis") -> Any:
-    """The client library, which only this benchmark needs.
+    """Import the client library.
 
     Raises:
-        SystemExit: It is not installed.
+        Missing: It is not installed.
     """
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise SystemExit(MISSING) from None
+    return library(name, package="redis")
+
+
+def parser() -> str:
+    """Return in words how the library reads answers."""
+    has_hiredis = redis_py("redis.utils").HIREDIS_AVAILABLE
+    return "with hiredis" if has_hiredis else "without hiredis (pip install hiredis)"

@@ -3,35 +3,35 @@
 The time from the moment a push is sent until the last follower has the event, which is on disk by
 then. In the hub each follows by `claudecode.follow` on its WebSocket; in Redis each waits
 in XREAD on its connection, and the next push waits until all of them wait again.
-`python -m tests.bench.redis_followers`
 """
 
 import asyncio
 import statistics
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
-from typing import Any
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Final
 
-from tests.bench import lean
-from tests.bench.lean import LeanRedis, LeanSocket
-from tests.bench.redis_server import redis_py, redis_server
-from tests.bench.storage import PAYLOAD
-from tests.support import Daemon
+from tests.bench.clients import lean
+from tests.bench.clients.hub import PAYLOAD
+from tests.bench.clients.lean import LeanRedis, LeanSocket
+from tests.bench.row import BEFORE, Bench, Missing, Row, Samples, Target
+from tests.bench.servers.daemon import BenchDaemon, daemon
+from tests.bench.servers.redis import redis_py, redis_server
 
-FOLLOWERS = 100
-PUSHES = 20
-ROUNDS = 15
-TARGET = "<= 0.3"
+FOLLOWERS: Final = 100
+PUSHES: Final = 15
+ROUNDS: Final = 11
+# Bounds one push.
+PUSH_SECONDS: Final = 30.0
 
-FOLLOWED = b'"content_type":"claudecode.follow"'
+FOLLOWED: Final = b'"content_type":"claudecode.follow"'
 # The lines of an answer to XREAD with one event of two fields.
-LINES_OF_XREAD = 17
+LINES_OF_XREAD: Final = 17
 
 # One push; returns the seconds until the last follower has it.
 Push = Callable[[], Awaitable[float]]
+Side = Callable[[], AbstractAsyncContextManager[Push]]
 
 
 class Arrivals:
@@ -42,12 +42,12 @@ class Arrivals:
         self._all = asyncio.get_running_loop().create_future()
 
     def expect(self) -> None:
-        """An event is about to be pushed."""
+        """Begin to count: an event is about to be pushed."""
         self._missing = FOLLOWERS
         self._all = asyncio.get_running_loop().create_future()
 
     def one(self) -> None:
-        """A follower has it."""
+        """Count a follower that has it."""
         self._missing -= 1
         if not self._missing:
             self._all.set_result(None)
@@ -58,12 +58,10 @@ class Arrivals:
 
 
 @asynccontextmanager
-async def hub_side(daemon: Daemon) -> AsyncIterator[Push]:
-    """Followers of a stream of the hub."""
+async def hub_side(hub: BenchDaemon) -> AsyncIterator[Push]:
+    """Let lean clients follow a stream of the hub."""
     arrivals = Arrivals()
-    async with daemon.client() as client:
-        items = await client.call("pusher.begin", {"count": 1})
-    begun = items[0]["content"]
+    [begun] = await hub.events("pusher.begin", count=1)
     following = lean.call(1, "claudecode.follow", stream_id=begun["stream_id"])
     request = lean.call(1, "pusher.push", stream=begun["stream"], data=PAYLOAD)
 
@@ -73,7 +71,7 @@ async def hub_side(daemon: Daemon) -> AsyncIterator[Push]:
             arrivals.one()
 
     async with AsyncExitStack() as stack:
-        url, token = daemon.record["ws_url"], daemon.token
+        url, token = hub.address["url"], hub.address["token"]
         pusher = await LeanSocket.connect(url, token)
         stack.callback(pusher.close)
         arrivals.expect()
@@ -85,7 +83,12 @@ async def hub_side(daemon: Daemon) -> AsyncIterator[Push]:
 
         async def push() -> float:
             answered = asyncio.get_running_loop().create_future()
-            pusher.take = lambda said: answered.set_result(None) if lean.DONE in said else None
+
+            def take(message: bytes) -> None:
+                if lean.DONE in message:
+                    answered.set_result(None)
+
+            pusher.take = take
             arrivals.expect()
             began = time.perf_counter()
             pusher.send(request)
@@ -101,7 +104,7 @@ async def hub_side(daemon: Daemon) -> AsyncIterator[Push]:
 
 @asynccontextmanager
 async def all_blocked(port: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """A way to wait until Redis holds all followers."""
+    """Yield a function that waits until all followers wait in Redis."""
     client = redis_py("redis.asyncio").Redis(port=port)
 
     async def wait() -> None:
@@ -114,7 +117,7 @@ async def all_blocked(port: int) -> AsyncIterator[Callable[[], Awaitable[None]]]
 
 @asynccontextmanager
 async def redis_py_side(port: int) -> AsyncIterator[Push]:
-    """Followers by redis-py for asyncio."""
+    """Let redis-py for asyncio follow."""
     arrivals = Arrivals()
     make = redis_py("redis.asyncio").Redis
 
@@ -151,7 +154,7 @@ async def redis_py_side(port: int) -> AsyncIterator[Push]:
 
 @asynccontextmanager
 async def redis_lean_side(port: int) -> AsyncIterator[Push]:
-    """Followers that cost nothing, to measure Redis alone."""
+    """Let lean clients follow, to measure Redis alone."""
     arrivals = Arrivals()
     latest = b"$"
     async with AsyncExitStack() as stack:
@@ -183,30 +186,41 @@ async def redis_lean_side(port: int) -> AsyncIterator[Push]:
         yield push
 
 
-async def main() -> None:
-    """Measure everything and print the ratios."""
-    names = ("hub, lean clients", "redis-py, asyncio", "redis, lean clients")
-    with (
-        tempfile.TemporaryDirectory() as name,
-        redis_server(Path(name)) as port,
-        Daemon(Path(name) / "home", "--plugin", "tests.bench.pusher:Pusher") as daemon,
-    ):
-        taken: dict[str, list[float]] = {each: [] for each in names}
-        for number in range(ROUNDS + 1):
+async def followers(bench: Bench) -> Samples:
+    """Push to a hundred followers of each side, in milliseconds."""
+    missing: dict[str, str] = {}
+    async with AsyncExitStack() as stack:
+        sides: dict[str, Side] = {}
+        for version, end in zip(bench.versions, ("", BEFORE), strict=False):
+            home = bench.directory / f"home{end}"
+            hub = stack.enter_context(daemon(version, home, "pusher:Pusher"))
+            sides[f"hub{end}"] = _of(hub_side, hub)
+        try:
+            port = stack.enter_context(redis_server(bench.directory))
+            sides["redis-py"] = _of(redis_py_side, port)
+            sides["redis"] = _of(redis_lean_side, port)
+        except Missing as problem:
+            missing = dict.fromkeys(("redis-py", "redis"), str(problem))
+        samples: dict[str, list[float]] = {name: [] for name in sides}
+        for number in range(bench.rounds_or(ROUNDS) + 1):
             # One after the other: XREADs of one side that wait would be counted for the other.
-            sides = (hub_side(daemon), redis_py_side(port), redis_lean_side(port))
-            for side_name, starting in zip(names, sides, strict=True):
-                async with starting as push:
-                    seconds = [await push() for _ in range(PUSHES)]
+            for name, side in sides.items():
+                async with side() as push, asyncio.timeout(PUSH_SECONDS):
+                    seconds = [await push() for _ in range(bench.count(PUSHES))]
                 if number:  # the first round warms up
-                    taken[side_name] += seconds
-    against = statistics.median(taken["redis-py, asyncio"])
-    print(f"\npush to the last of {FOLLOWERS} followers  (target: {TARGET} of redis-py)")
-    for side_name, seconds in taken.items():
-        low, median, high = statistics.quantiles(seconds, n=4)
-        shown = f"{median * 1000:>8.2f} ms  (half of them {low * 1000:.2f}-{high * 1000:.2f})"
-        print(f"  {side_name:<44} {shown}   x{median / against:.2f}")
+                    samples[name].append(statistics.median(seconds) * 1000)
+    return Samples(samples, missing)
 
 
-if __name__ == "__main__":
-    asyncio.run(main())
+def _of(side: Callable[..., AbstractAsyncContextManager[Push]], server: object) -> Side:
+    return lambda: side(server)
+
+
+WHAT = "push to the last of 100 followers"
+ROWS = [
+    Row("followers", WHAT, "Redis XREAD, redis-py asyncio", Target("<=", 0.25), "ms", followers,
+        "hub", "redis-py"),
+    Row("followers-lean", WHAT, "Redis XREAD, lean clients", None, "ms", followers, "hub",
+        "redis"),
+]  # fmt: skip
+MORE: list[Row] = []
