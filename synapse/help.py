@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from hubd.wire.terminal import clean
+from hubd.wire.terminal import clean, one_line
+from hubd.wire.text import shorten
 from synapse.params.example import HANDLE, TEXTS, arguments, is_id, needed
 from synapse.params.schemas import dashed, one_of
 from synapse.params.type_names import events, field_type, returns_name, type_name
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from hubd.wire.schema import HandleSchema, JsonSchema
     from synapse.hub.cache import Cache
 
+# The characters of a default value.
+MAX_DEFAULT = 60
 USAGE = "synapse NAMESPACE… METHOD [--param value]…"
 
 # The options that decide the output: their flags, the placeholder of a value, and a text.
@@ -69,7 +72,7 @@ OWN_HELP = _own_help()
 def fit_terminal(text: str) -> str:
     """Return help without control characters, with lines that fit the terminal.
 
-    The lines of examples are not folded, so that they can be copied.
+    Examples are folded in such a way that they can be copied.
     """
     text = clean(text)
     if not sys.stdout.isatty():
@@ -78,12 +81,40 @@ def fit_terminal(text: str) -> str:
 
     width = shutil.get_terminal_size().columns
     return "\n".join(
-        line if len(line) <= width or line.startswith("  synapse ") else _folded(line, width)
+        "\n".join(continued(line, width)) if line.startswith("  synapse ") else _folded(line, width)
         for line in text.split("\n")
     )
 
 
+def continued(command: str, width: int) -> list[str]:
+    """Return a command of a shell on lines that fit, if it can be folded before options.
+
+    A backslash ends each line but the last, so the command can still be copied.
+    """
+    lines, line = [], ""
+    for part in command.split(" --"):
+        longer = f"{line} --{part}" if line else part
+        is_open = line.count("'") % 2 or line.count('"') % 2
+        if line and not is_open and len(longer) > width - 2 and len(command) > width:
+            lines.append(f"{line} \\")
+            longer = f"      --{part}"
+        line = longer
+    return [*lines, line]
+
+
+def paragraphs(text: str) -> str:
+    """Return a text with each paragraph on one line, for a terminal of any width."""
+    import re
+
+    return "\n\n".join(
+        part if re.search(r"^[\s>|*+-]|^\d+[.)]", part, re.MULTILINE) else " ".join(part.split())
+        for part in text.split("\n\n")
+    )
+
+
 def _folded(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
     indent = " " * min(len(line) - len(line.lstrip()) + 4, width // 2)
     import textwrap
 
@@ -103,7 +134,8 @@ def namespace_help(cache: Cache, path: str) -> str:
     schema = cache.namespace(path)
     lines = [f"{path} - {schema['description']}"]
     if schema.get("long_description"):
-        lines += ["", schema["long_description"]]
+        details = schema["long_description"]
+        lines += ["", paragraphs(details) if sys.stdout.isatty() else details]
     methods = [(dashed(name), cache.describe_method(path, name)) for name in cache.methods(path)]
     lines += _section("Methods:", methods)
     if path != cache.root:
@@ -131,7 +163,8 @@ def method_help(cache: Cache, path: str, name: str) -> str:
     schema = cache.method(path, name)
     lines = [f"{path}.{name} - {schema['description']}"]
     if schema.get("long_description"):
-        lines += ["", schema["long_description"]]
+        details = schema["long_description"]
+        lines += ["", paragraphs(details) if sys.stdout.isatty() else details]
     aliases = schema.get("annotations", {}).get("aliases", {})
     rows = [
         _parameter_row(schema["params"], entry, aliases.get(entry, []))
@@ -263,7 +296,8 @@ def parameter_text(params: JsonSchema, name: str, aliases: list[str]) -> str:
         flags = ", ".join(f"--{dashed(option)}" for option in choice)
         text = f"{text} (give one of {flags})".strip()
     elif schema.get("default") not in (None, ""):
-        text = f"{text} (default: {schema['default']})".strip()
+        default = shorten(one_line(str(schema["default"])), MAX_DEFAULT)
+        text = f"{text} (default: {default})".strip()
     if aliases:
         text = f"{text} (also {', '.join(f'--{dashed(alias)}' for alias in aliases)})".strip()
     return text

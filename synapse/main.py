@@ -6,6 +6,8 @@ import sys
 from synapse.errors import CommandError, EndOfChat
 
 INTERRUPTED = 130
+# The start of the lines below the first one of an error.
+_INDENT = " " * len("synapse: ")
 
 
 def main() -> int:
@@ -71,11 +73,16 @@ def report(error: CommandError) -> None:
         sys.stdout.flush()
     except OSError:
         _discard_stdout()
-    text = f"synapse: {one_line(error.message)}\n"
-    if error.hint:
-        text += f"         {one_line(error.hint)}\n"
+    if sys.stderr.isatty():
+        from synapse.render.wrapping import error_lines
+
+        lines = error_lines(error.message, "synapse: ")
+        lines += error_lines(error.hint, _INDENT) if error.hint else []
+    else:
+        lines = [f"synapse: {one_line(error.message)}"]
+        lines += [f"{_INDENT}{one_line(error.hint)}"] if error.hint else []
     try:
-        sys.stderr.write(text)
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stderr.flush()
     except OSError:
         return  # stderr is closed; the exit status remains

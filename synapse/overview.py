@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from hubd.wire.terminal import one_line
-from synapse.help import OWN_HELP, USAGE, example, fit_terminal
+from synapse.help import OWN_HELP, USAGE, continued, example, fit_terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,11 +104,11 @@ def _drawn(rows: list[Row], commands: list[tuple[str, str]]) -> str:
     if commands:
         lines += [Text(), Text("Try:", style="bold")]
     for command, purpose in commands:
-        line = Text.assemble("  ", (one_line(command), "green"))
-        room = screen.width - line.cell_len - 2
-        if purpose and room >= 24:
-            line.append(f"  {cut(one_line(purpose), room)}", style="dim")
-        lines.append(line)
+        parts = continued(f"  {one_line(command)}", screen.width)
+        lines += [Text(part, style="green") for part in parts]
+        room = screen.width - lines[-1].cell_len - 2
+        if purpose and room >= 24 and len(parts) == 1:
+            lines[-1].append(f"  {cut(one_line(purpose), room)}", style="dim")
     with screen.capture() as capture:
         for line in lines:
             # A command stays in one piece, to be copied.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from contextlib import suppress
@@ -141,7 +142,8 @@ def _is_stale(item: dict[str, Any], cached_hash: str) -> bool:
 def _show_commands(interruption: BaseException, commands: Background, *, is_waiting: bool) -> None:
     """Show the commands for a chat that continues after the call was interrupted."""
     if isinstance(interruption, KeyboardInterrupt):
-        sys.stderr.write(f"{commands.sentence(is_waiting=is_waiting)}\n")
+        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+        sys.stderr.write(f"{commands.sentence(is_waiting=is_waiting, width=width)}\n")
     elif isinstance(interruption, NoDaemon):
         interruption.hint = f"{interruption.hint}   Continue reading: {commands.watch}".strip()
 

@@ -90,17 +90,22 @@ class Background:
         self.watch = watch
         self.end = end
 
-    def sentence(self, *, is_waiting: bool) -> str:
-        """Return the commands in a sentence for the user.
+    def sentence(self, *, is_waiting: bool, width: int | None = None) -> str:
+        """Return the commands in a sentence for the user, on several lines if it is too long.
 
         Args:
             is_waiting: Whether the chat waits for an approval.
+            width: The width of the terminal; None for one line.
         """
         if is_waiting:
             state, verb = "The chat waits for an approval in the background.", "Answer"
         else:
             state, verb = "The chat continues in the background.", "Watch"
-        return f"{state}  {verb}: {self.watch}   End: {self.end}"
+        sentence = f"{state}  {verb}: {self.watch}   End: {self.end}"
+        if width is None or len(sentence) <= width:
+            return sentence
+        # Each command stays in one piece, to be copied.
+        return f"{state}\n  {verb}: {self.watch}\n  End: {self.end}"
 
 
 def background(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from hubd.wire.client import INTERRUPT_SECONDS
 from hubd.wire.terminal import clean
+from synapse.call.single_keys import END_OF_INPUT, NoKeys, single_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
 # Editors for text of several lines if neither $VISUAL nor $EDITOR is set.
 EDITORS = ("editor", "nano", "vi")
 
+# The time in which Enter may follow a key that has decided already, out of habit.
+ENTER_SECONDS = 0.3
+
 # Keys that the user typed before the next question.
 _typed = b""
+# When the last key was pressed that decided at once.
+_last_key = float("-inf")
 
 
 class Withdrawn(Exception):
@@ -72,6 +78,44 @@ class Keyboard:
             _typed += more
         line, _, _typed = _typed.partition(b"\n")
         return line.decode(errors="replace")
+
+    def key(self, prompt: str) -> str:
+        """Return a key at once, without Enter; it is shown after the prompt.
+
+        Several characters that come together, such as a pasted text, are one answer up to the end
+        of their line. Keys such as arrows are ignored. Without a terminal a line is read.
+        """
+        global _typed, _last_key
+        self._check()
+        try:
+            with single_keys() as renew:
+                sys.stderr.write(prompt)
+                sys.stderr.flush()
+                while not _typed:
+                    self._check()
+                    renew()
+                    left = self._deadline - time.monotonic()
+                    if select.select([0], [], [], min(left, INTERRUPT_SECONDS))[0]:
+                        _typed = _without_sequences(os.read(0, 4096))
+        except NoKeys:
+            return self.line(prompt)
+        text, _, _typed = _typed.partition(b"\n")
+        if text == END_OF_INPUT:
+            raise EOFError
+        _last_key = time.monotonic()
+        answer = text.decode(errors="replace")
+        sys.stderr.write(f"{clean(answer)}\n")
+        return answer
+
+    def drop_enter(self) -> None:
+        """Forget an Enter that belongs to the last key, before the user enters a text."""
+        global _typed
+        left = _last_key + ENTER_SECONDS - time.monotonic()
+        if left <= 0 or _typed:
+            return
+        with suppress(NoKeys), single_keys():
+            if select.select([0], [], [], left)[0]:
+                _typed = os.read(0, 4096).removeprefix(b"\n")
 
     def lines(self) -> str:
         """Return several lines, the last of which is followed by a single '.'."""
@@ -139,6 +183,13 @@ def woken_regularly(check: Callable[[], object]) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _without_sequences(typed: bytes) -> bytes:
+    """Return typed characters without those of keys that send a sequence, such as arrows."""
+    import re
+
+    return re.sub(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?", b"", typed)
 
 
 def erase_line() -> None:

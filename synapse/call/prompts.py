@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
 
 from hubd.wire.terminal import clean, one_line
 from synapse.call.keyboard import Keyboard, Withdrawn, erase_line
 from synapse.call.paint import paint
+from synapse.call.single_keys import NoKeys, single_keys
 from synapse.errors import CommandError
 from synapse.render.chat.diff import diff_style, is_diff
+from synapse.render.wrapping import chopped, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +109,7 @@ def _confirm(question: dict[str, Any], keyboard: Keyboard) -> bool:
 
 
 def _prompt(question: dict[str, Any], keyboard: Keyboard) -> str:
+    keyboard.drop_enter()
     default, placeholder = question.get("default"), question.get("placeholder")
     multiline = question.get("multiline")
     if multiline and default:
@@ -120,21 +126,34 @@ def _select(question: dict[str, Any], keyboard: Keyboard) -> list[str]:
     options = _options(question)
     many = bool(question.get("multiSelect"))
     keys = [key for option in options if (key := _key(option))]
-    _print(_painted(_message(question)))
-    is_short = len(keys) == len(options) and not many
-    if is_short:
-        _print(_row(options))
-        prompt = f"[{','.join((*keys, EXPLAIN))}] "
-    else:
-        _print(_list(options))
+    # If every option has a key, one key is the answer.
+    if many or len(keys) < len(options):
+        _print(f"{_painted(_message(question))}\n{_list(options)}")
         prompt = "answer" if keys else "number"
         prompt = f"{prompt}s, separated by commas: " if many else f"{prompt}: "
-    while True:
-        text = keyboard.line(prompt).strip()
-        if is_short and text in ("", EXPLAIN):
+        return _chosen(question, lambda: keyboard.line(prompt).strip(), many=many)
+    prompt = f"[{','.join((*keys, EXPLAIN))}] "
+
+    def read() -> str:
+        while (text := keyboard.key(prompt).strip()) in ("", EXPLAIN):
             if text:
                 _print(_list(options))
-            continue
+        return text
+
+    with ExitStack() as stack:
+        # Before the question is shown, so that no key is echoed. Without such a terminal,
+        # `key` reads lines.
+        with suppress(NoKeys):
+            stack.enter_context(single_keys())
+            keyboard.discard_typed()
+        _print(f"{_painted(_message(question))}\n{_row(options)}")
+        return _chosen(question, read, many=False)
+
+
+def _chosen(question: dict[str, Any], read: Callable[[], str], *, many: bool) -> list[str]:
+    """Return the values of the options that the user chooses, after any number of mistakes."""
+    while True:
+        text = read()
         try:
             parts = text.split(",") if many else [text]
             return list(dict.fromkeys(_option(question, part, typed=True) for part in parts))
@@ -145,28 +164,37 @@ def _select(question: dict[str, Any], keyboard: Keyboard) -> list[str]:
 def _painted(message: str) -> str:
     """Return a message with a mark, its first line and the lines of a diff in colours.
 
-    A message of two short lines becomes one.
+    A message of two short lines becomes one. The first line is folded at spaces. The other lines
+    are the call that the user judges, so they are folded without losing a character.
     """
     first, *others = message.split("\n")
-    if len(others) == 1 and len(first) + len(others[0]) < shutil.get_terminal_size().columns:
+    width = shutil.get_terminal_size().columns
+    if len(others) == 1 and cell_len(first) + cell_len(others[0]) < width:
         first, others = f"{first} {others[0].strip()}", []
     bodies = [line.removeprefix("  ") for line in others]
     styles = map(diff_style, bodies) if is_diff(bodies) else [""] * len(bodies)
-    lines = [paint(line, style) for line, style in zip(others, styles, strict=True)]
-    return "\n".join([paint(f"? {first}", "bold yellow"), *lines])
+    lines = [paint(part, "bold yellow") for part in wrapped(f"? {first}", indent="  ")]
+    for line, style in zip(others, styles, strict=True):
+        lines += [paint(part, style) for part in chopped(line, "    ")]
+    return "\n".join(lines)
 
 
 def _row(options: list[dict[str, Any]]) -> str:
     """Return the keys and labels of options, in lines that fit the terminal."""
     width = shutil.get_terminal_size().columns
-    lines: list[str] = []
+    rows: list[list[tuple[str, str]]] = []
+    room = 0
     for option in options:
-        part = f"{_key(option)} {clean(_label(option))}"
-        if lines and len(lines[-1]) + len(part) + 3 < width:
-            lines[-1] += f" · {part}"
-        else:
-            lines.append(f"  {part}")
-    return "\n".join(lines)
+        key, label = _key(option), one_line(_label(option))
+        needed = cell_len(f"{key} {label}") + 3
+        if not rows or needed > room:
+            rows.append([])
+            room = width - 2 + 3
+        rows[-1].append((key, label))
+        room -= needed
+    return "\n".join(
+        "  " + " · ".join(f"{paint(key, 'bold')} {label}" for key, label in row) for row in rows
+    )
 
 
 def _list(options: list[dict[str, Any]]) -> str:
@@ -175,7 +203,8 @@ def _list(options: list[dict[str, Any]]) -> str:
     for number, option in enumerate(options, start=1):
         first, *others = clean(str(option.get("description") or "")).splitlines() or [""]
         about = f" - {first}" if first else ""
-        lines.append(f"  {_key(option) or number}) {clean(_label(option))}{about}")
+        name = f"  {_key(option) or number}) {clean(_label(option))}{about}"
+        lines += wrapped(name, indent="     ")
         lines += [f"     {line}" for line in others]
     return "\n".join(lines)
 

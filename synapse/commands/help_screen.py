@@ -13,9 +13,10 @@ from rich.text import Text
 
 from hubd.wire.terminal import clean
 from synapse.commands.typer_app import build
-from synapse.help import method_end, namespace_end
+from synapse.help import continued, method_end, namespace_end
 from synapse.params.schemas import dashed
 from synapse.render.human import console
+from synapse.render.wrapping import wrapped
 
 if TYPE_CHECKING:
     from synapse.argv import Invocation
@@ -40,10 +41,15 @@ def help_screen(cache: Cache, invocation: Invocation) -> str:
         for line in end if end is not None else namespace_end(cache, path):
             is_title = line.endswith(":") or line.startswith(("Returns:", "Produces"))
             style = "bold" if is_title and not line.startswith(" ") else ""
-            # An example stays in one piece, to be copied.
-            screen.print(
-                Text(f" {clean(line)}", style=style), soft_wrap=line.startswith("  synapse ")
-            )
+            line = f" {clean(line)}"
+            # An example can be copied; other lines continue below their text.
+            indent = " " * (len(line) - len(line.lstrip()) + 4)
+            if line.startswith("   synapse "):
+                parts = continued(line, screen.width)
+            else:
+                parts = wrapped(line, indent=indent, width=screen.width)
+            for part in parts:
+                screen.print(Text(part, style=style), soft_wrap=True)
     return f"{text.rstrip()}\n{capture.get()}"
 
 

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from hubd.wire.terminal import clean
-from synapse.help import OUTPUT_OPTIONS, parameter_text, parameters, usage_words
+from synapse.help import OUTPUT_OPTIONS, paragraphs, parameter_text, parameters, usage_words
 from synapse.params.schemas import dashed, one_of
 from synapse.params.type_names import type_name
 
@@ -90,7 +90,8 @@ def _nothing() -> None:
 
 def _namespace_text(cache: Cache, path: str) -> str:
     details = cache.namespace(path).get("long_description")
-    return escape(clean("\n\n".join(filter(None, (cache.describe(path), details)))))
+    text = "\n\n".join(filter(None, (cache.describe(path), details)))
+    return escape(clean(paragraphs(text)))
 
 
 def _add_method(
@@ -117,7 +118,7 @@ def _add_method(
     text = "\n\n".join(filter(None, (schema["description"], schema.get("long_description"))))
     group.command(
         dashed(name),
-        help=escape(clean(text)),
+        help=escape(clean(paragraphs(text))),
         options_metavar=f"{clean(usage_words(schema['params']))} [OPTIONS]".strip(),
         context_settings={**_PASS_ON, **_NO_HELP_OPTION},
     )(command)
@@ -136,10 +137,12 @@ def _parameters(schema: MethodSchema) -> list[_Option]:
         kind = type_name(params["properties"][name], params)
         flag = f"--{dashed(name)}"
         is_switch = kind == "boolean"
-        flags = [f"{flag}/--no-{flag[2:]}" if is_switch else flag]
         text = parameter_text(params, name, aliases.get(name, [])).removesuffix("(required)")
+        if is_switch:
+            # A second column for the opposite flag would take the room of the texts.
+            text = f"{text} (or --no-{flag[2:]})".strip()
         panel = "Required" if name in needed else "Optional"
-        options.append((flags, None if is_switch else clean(kind), text, panel))
+        options.append(([flag], None if is_switch else clean(kind), text, panel))
     return options
 
 

@@ -27,6 +27,7 @@ from synapse.hub.client import items
 from synapse.main import report
 from synapse.params.parser import parse
 from synapse.render.choose import chat_view, choose_renderer, params_of_drawing
+from synapse.render.wrapping import wrapped
 
 if TYPE_CHECKING:
     from hubd.wire.schema import MethodSchema, SlashCommand
@@ -98,7 +99,7 @@ class Conversation:
 
     def run(self) -> int:
         """Read and answer lines until the user leaves."""
-        sys.stderr.write(f"{WELCOME}\n")
+        sys.stderr.write("".join(f"{line}\n" for line in wrapped(WELCOME)))
         label = None
         while True:
             if label != self._label:

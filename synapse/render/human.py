@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.segment import Segment, Segments
 from rich.text import Text
 
 from hubd.wire.terminal import clean, one_line
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 # The most rows of one table; its columns need all rows in memory.
 MAX_TABLE_ROWS = 5000
+# The most characters of a text that are folded between words.
+MAX_FOLDED = 100_000
 
 
 class _Console(Console):
@@ -108,6 +111,13 @@ class Human:
         self.console.print(drawn, **options)
         if self._collected is not None:
             self._collected.note()
+
+    def show_text(self, text: str) -> None:
+        """Print a clean text; Rich would fold a long one for minutes, so the terminal does it."""
+        if len(text) <= MAX_FOLDED:
+            self.show(Text(text))
+        else:
+            self.show(Segments([Segment(f"{text}\n")]), soft_wrap=True, end="")
 
     def show_lines(self, lines: Iterable[Any]) -> None:
         """Print several lines."""
@@ -286,7 +296,7 @@ class Words(Human):
             self.show_fields(content)
         else:
             # `show` ends the line.
-            self.show(Text(clean(text).removesuffix("\n")))
+            self.show_text(clean(text).removesuffix("\n"))
 
 
 class Picked:

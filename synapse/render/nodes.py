@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubd.wire.terminal import clean
 from synapse.render.plain import text_of
-from synapse.render.values import SHORT_DIGITS, flat
+from synapse.render.values import MAX_CELL, SHORT_DIGITS, flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +59,7 @@ def node_text(node: Mapping[str, Any]) -> str:
     text = node.get("summary") or text_of(node.get("data")) or ""
     label = node.get("label")
     text = f"[{label}] {text}" if label else str(text)
+    text = f"{text[:MAX_CELL]}…" if len(text) > MAX_CELL else text
     return clean(text).replace("\n", "↵").replace("\t", " ").strip()
 
 

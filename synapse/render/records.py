@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 _BESIDES = (("model", "model_id"), ("working_dir", "cwd", "directory"))
 # Objects inside objects are drawn down to this depth; deeper ones are JSON.
 MAX_DEPTH = 3
-# The widest name of a field, and the narrowest column for its value.
+# The widest name of a field, and the part of a narrow screen that names may take. The values of
+# longer names begin further to the right.
 MAX_LABEL = 24
+LABEL_SHARE = 0.3
+# The narrowest column for a value.
 MIN_VALUE = 16
 # The column of the second of two numbers on one line.
 SECOND_NUMBER = 9
@@ -92,7 +95,8 @@ class _Record:
         )
         cells = [(name, value, self._values.full(name, value)) for name, value in drawn]
         names = [heading(name) for name, _, _ in cells if not _is_nested(fields[name], depth)]
-        label = min(max(map(cell_len, names), default=0), MAX_LABEL)
+        most = min(MAX_LABEL, int(self._width * LABEL_SHARE))
+        label = max((size for size in map(cell_len, names) if size <= most), default=0)
         waiting: tuple[str, Cell] | None = None
         for name, value, cell in cells:
             title = cut(heading(name), MAX_LABEL)
@@ -126,11 +130,18 @@ class _Record:
             yield Text(f"{indent}{', '.join(map(heading, fields))}: none", style="dim")
 
     def _row(self, title: str, value: Text, indent: str, label: int) -> Iterator[Text]:
-        """Yield a field: its name, and its value, folded below itself if it is long."""
+        """Yield a field: its name, and its value, folded below itself if it is long.
+
+        A single word that is too long, such as an id, is on a separate line, to be copied.
+        """
         start = f"{indent}{title}{' ' * (label - cell_len(title))}{GAP}"
         room = max(self._width - cell_len(start), MIN_VALUE)
         folded = [value]
         if "\n" in value.plain or value.cell_len > room:
+            if not any(map(str.isspace, value.plain)):
+                yield Text(f"{indent}{title}", style="dim")
+                start, title = indent + GAP, ""
+                room = max(self._width - cell_len(start), MIN_VALUE)
             folded = list(value.wrap(self._console, room, overflow="fold"))
         for number, part in enumerate(folded):
             part.rstrip()

@@ -75,7 +75,10 @@ class Trees:
         else:
             parts.append(_count(_drawn(nodes) + more, "node"))
             drawn = lines(nodes, width)
-        self._human.show(Text(" · ".join(parts), style="bold"))
+        heading = " · ".join(parts)
+        if cell_len(heading) > width:
+            heading = f"{' · '.join(parts[:-1])}\n{parts[-1]}"
+        self._human.show(Text(heading, style="bold"))
         self._show_fields(fields)
         self._human.show_lines(self._texts(drawn, width))
         if more:
@@ -138,7 +141,7 @@ class Branches(Human):
         if text is None:
             self.show_fields(content)
         else:
-            self.show(Text(clean(text)))
+            self.show_text(clean(text))
 
     def idle(self) -> None:
         """Wait for the rest of a tree."""
@@ -169,7 +172,10 @@ def _marks(node: Mapping[str, Any] | None, room: int) -> str:
 
 def _drawn(nodes: Sequence[Mapping[str, Any]]) -> int:
     """Return the number of nodes, without an empty root."""
-    return sum(node.get("parent") is not None or bool(node_text(node)) for node in nodes)
+    return sum(
+        node.get("parent") is not None or bool(node.get("text") or node_text(node))
+        for node in nodes
+    )
 
 
 def _count(number: int, noun: str, plural: str = "") -> str:

@@ -7,12 +7,14 @@ The name of a field and the type of its value decide, so every plugin gets the s
 - an integer named `size` or `*_bytes`: a size; a number named `*_usd`: money
 - a number named `*_ms`, `*_secs` or `*_seconds`: a duration
 - a text named `status` or `state`: a state with a mark
-- a UUID: its short form; an object with only `tree_id` and `node_id`: a position
+- a UUID: its short form, also after a name, such as that of an owner; an object with only
+  `tree_id` and `node_id`: a position
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 # The longest text of a cell, in characters; a model may write megabytes.
 MAX_CELL = 2000
+# The longest text of several lines in a record.
+MAX_TEXT = 20_000
 # The digits of a short id: the hub finds a random id by its first ones, a node by its last ones.
 SHORT_DIGITS = 8
 
@@ -32,6 +36,8 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _HEX = frozenset("0123456789abcdefABCDEF")
+# A name and a UUID, such as those of an owner.
+_OWNER = re.compile(r"([\w.-]{1,100}:)([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 # The mark, the style and the words of each group of states.
 _STATES = (
@@ -96,6 +102,8 @@ class Values:
             return Cell(short, "cyan", is_whole=True)
         if (place := position_text(value)) is not None:
             return Cell(place, "cyan", is_whole=True)
+        if isinstance(value, str) and (match := _OWNER.fullmatch(value)) is not None:
+            return Cell(f"{match[1]}{short_uuid(match[2])}…")
         return Cell(flat(value_text(value)))
 
     def cells(self, name: str, values: list[Any]) -> list[Cell]:
@@ -118,9 +126,12 @@ class Values:
     def full(self, name: str, value: Any) -> Cell:
         """Return a value for a record: with the date of a time, the whole id, all lines."""
         if isinstance(value, str) and not self._is_exact and "\n" in value.strip():
-            return Cell(clean(value.strip("\n")[: 50 * MAX_CELL]).replace("\t", "    "))
+            text = value.strip("\n")
+            more = len(text) - MAX_TEXT
+            rest = f"… +{more:,} characters" if more > 0 else ""
+            return Cell(clean(text[:MAX_TEXT]).replace("\t", "    ") + rest)
         cell = self.cell(name, value)
-        if short_uuid(value) is not None:
+        if isinstance(value, str) and (short_uuid(value) or _OWNER.fullmatch(value)):
             return cell._replace(text=value)
         moment = None if self._is_exact else self._moment(name.rpartition(".")[2], value)
         if moment is not None and not self._exact_times:

@@ -470,6 +470,12 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
         name = await self.host.prompt("Who?")
         yield Note(text=f"{sure} {name}")
 
+    @method(streaming=False, bidirectional=True)
+    async def key_then_text(self) -> AsyncIterator[Note]:
+        """Ask for a key, then for a text."""
+        await self.host.select("Which?", [Option("m", "message", key="m")])
+        yield Note(text=repr(await self.host.prompt("Message")))
+
     @method(streaming=False, read_only=True)
     async def anything(self) -> AsyncIterator[Open]:
         """An event with fields that no schema names."""

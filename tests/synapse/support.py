@@ -51,6 +51,7 @@ sys.exit(main())
 PLUGIN = (
     *("--plugin", "tests.synapse.plugin_for_cli:Cli"),
     *("--plugin", "tests.synapse.plugin_for_views:Views"),
+    *("--plugin", "tests.synapse.screens.plugin:Studio"),
 )
 LATER_PLUGIN = ("--plugin", "tests.synapse.plugin_for_cli:CliLater")
 
@@ -256,12 +257,34 @@ class Terminal:
         """Send a signal to the command."""
         self._process.send_signal(number)
 
-    def finish(self) -> tuple[int, str]:
-        """Return the exit status and the whole output."""
+    @property
+    def settings(self) -> list[Any]:
+        """The settings of the terminal, such as whether it echoes."""
+        return termios.tcgetattr(self._master)
+
+    def until_settings(self, wanted: list[Any]) -> None:
+        """Wait until the terminal has some settings."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.settings != wanted:
+            assert time.monotonic() < deadline, "the settings did not change"
+            time.sleep(0.01)
+
+    def resize(self, columns: int, lines: int = 50) -> None:
+        """Change the size of the terminal."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def finish(self, *, before: list[Any] | None = None) -> tuple[int, str]:
+        """Return the exit status and the whole output.
+
+        Args:
+            before: The settings of the terminal that must be restored in the end.
+        """
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self._read(deadline):
             pass
-        return self._process.wait(PATIENCE_SECONDS), self.text
+        status = self._process.wait(PATIENCE_SECONDS)
+        assert before is None or self.settings == before
+        return status, self.text
 
     def _read(self, deadline: float) -> bool:
         left = deadline - time.monotonic()

@@ -13,6 +13,7 @@ from tests.screen import screen
 from tests.synapse.plugin_for_cli import INVISIBLE, TAME
 from tests.synapse.support import (
     MISSES_SIGNALS,
+    SYNAPSE,
     Terminal,
     at_terminal,
     has_colour,
@@ -266,10 +267,12 @@ def test_ctrl_c_on_a_chat_shows_how_to_watch_and_end_it(home: Path) -> None:
         terminal.type("\x03")
         status, text = terminal.finish()
     assert status == 130
-    assert text.splitlines()[-1] == (
-        "The chat continues in the background."
-        "  Watch: synapse cli follow --key 'my key'   End: synapse cli cancel --key 'my key'"
-    )
+    # Each command is on one line, to be copied.
+    assert text.splitlines()[-3:] == [
+        "The chat continues in the background.",
+        "  Watch: synapse cli follow --key 'my key'",
+        "  End: synapse cli cancel --key 'my key'",
+    ]
 
 
 @pytest.mark.parametrize("output", [(), ("--raw",)])
@@ -392,13 +395,71 @@ def test_the_options_of_a_question_are_listed(home: Path) -> None:
 
 def test_options_with_keys_are_a_row_that_can_be_explained(home: Path) -> None:
     with Terminal("cli", "ask", "--kind", "keys", home=home) as terminal:
-        terminal.until("x Red · y Green · z Blue")
         terminal.until("[x,y,z,?] ")
-        terminal.type("?\n")
+        assert "x Red · y Green · z Blue" in without_own_sequences(terminal.text)
+        terminal.type("?")
         terminal.until("  x) Red - as blood")
         terminal.until("[x,y,z,?] ")
-        terminal.type("w\n")
+        terminal.type("w")
         terminal.until("'w' is not one of x, y, z")
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "end"),
+    [
+        ("y", 0, "['g']\n"),
+        # An arrow key and a function key are ignored.
+        ("\x1b[A|\x1bOP|z", 0, "['b']\n"),
+        # Of a pasted text the first line is the answer, not its first letter.
+        ("you never know\nx\n", 0, "['r']\n"),
+        ("\x04", 1, "declined to answer\n"),
+        ("\x03", 130, "\n"),
+    ],
+)
+def test_a_key_decides_at_once_and_the_terminal_is_restored(
+    home: Path, typed: str, status: int, end: str
+) -> None:
+    with Terminal("cli", "ask", "--kind", "keys", home=home) as terminal:
+        before = terminal.settings
+        terminal.until("[x,y,z,?] ")
+        assert terminal.settings != before
+        for keys in typed.split("|"):
+            terminal.type(keys)
+        ended, text = terminal.finish(before=before)
+    assert ended == status
+    assert text.endswith(end)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_at_a_question_restores_the_terminal(home: Path, number: int) -> None:
+    with Terminal("cli", "ask", "--kind", "keys", home=home) as terminal:
+        before = terminal.settings
+        terminal.until("[x,y,z,?] ")
+        terminal.send_signal(number)
+        assert terminal.finish(before=before)[0] == -number
+
+
+def test_a_stopped_question_leaves_the_terminal_and_continues(home: Path) -> None:
+    # Only a process with a shell above it can be stopped.
+    script = 'set -m; "$@"; stty -a | tr " ;" "\\n" | grep icanon; fg >/dev/null; echo'
+    program = ("bash", "-c", script, "bash", *SYNAPSE)
+    with Terminal("cli", "ask", "--kind", "keys", home=home, program=program) as terminal:
+        terminal.until("[x,y,z,?] ")
+        during = terminal.settings
+        terminal.type("\x1a")
+        terminal.until("\nicanon")
+        terminal.until_settings(during)
+        terminal.type("x")
+        terminal.until("['r']")
+
+
+def test_an_enter_after_a_key_is_not_the_answer_to_the_next_question(home: Path) -> None:
+    with Terminal("cli", "key-then-text", home=home) as terminal:
+        terminal.until("[m,?] ")
+        terminal.type("m\n")
+        terminal.until("Message: ")
+        terminal.type("hello\n")
+        assert terminal.finish()[1].endswith("'hello'\n")
 
 
 @pytest.mark.parametrize("kind", ["keys", "select", "confirm"])

@@ -63,15 +63,16 @@ def body(approval: Mapping[str, Any]) -> str:
 
 
 def details(approval: Mapping[str, Any]) -> str:
-    """Return the whole input as JSON, with invisible characters as escapes."""
+    """Return the ids of a call and its whole input as JSON, invisible characters as escapes."""
     text = json.dumps(approval["input"], indent=2, ensure_ascii=False)
     more = len(text) - MAX_DETAILS
     if more > 0:
         half = MAX_DETAILS // 2
         text = f"{text[:half]}\n… {more:,} more characters …\n{text[-half:]}"
     about = ("id", "session_id", "tool_use_id", "approver")
-    facts = [f"{name}: {approval[name]}" for name in about if approval.get(name)]
-    return "\n".join([*facts, escape_json(text)])
+    ids = [f"{name}: {approval[name]}" for name in about if approval.get(name)]
+    lines = [*ids, *escape_json(text).split("\n")]
+    return "\n".join([f"{heading(approval)}:", *(f"  {line}" for line in lines)])
 
 
 def _lines(tool_input: Mapping[str, Any], directory: str) -> Iterator[str]:

@@ -5,34 +5,46 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from hubd.wire.terminal import clean, one_line
 from hubd.wire.tool_input import principal
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from synapse.render.chat.events import Part
 
-# The first lines of a tool result, and of a prompt.
+# The first lines of a tool result, and of a prompt as it is drawn.
 RESULT_LINES = 3
 PROMPT_LINES = 10
 # The characters of an input that are read; the line is cut to the width of the terminal.
 MAX_INPUT = 2000
+# The characters of a tool's name.
+MAX_NAME = 200
 # The number of characters from which the rest of a long text is counted, not cleaned.
 MAX_TEXT = 20_000
 
 
-def prompt_lines(text: str, width: int, mark: str = "") -> list[Text]:
-    """Return a prompt; `mark` is the short id of its node."""
-    first, *others, more = _first_lines(text.strip("\n"), PROMPT_LINES)
-    lines = [Text.assemble((cut(f"> {first}", width), "bold"))]
-    lines += [Text(cut(f"  {line}", width), style="bold") for line in others]
-    if more:
-        lines.append(Text(f"  {more}", style="dim"))
+def prompt_lines(text: str, console: Console, mark: str = "") -> list[Text]:
+    """Return a prompt, folded; `mark` is the short id of its node."""
+    written = text.strip("\n").split("\n", PROMPT_LINES)
+    rows: list[Text] = []
+    for line in written[:PROMPT_LINES]:
+        shown = f"{line[:MAX_INPUT]}…" if len(line) > MAX_INPUT else line
+        shown = clean(shown.expandtabs(4))
+        rows += Text(shown).wrap(console, max(console.width - 2, 1)) or [Text()]
+    more = max(len(rows) - PROMPT_LINES, 0)
+    more += sum(rest.count("\n") + 1 for rest in written[PROMPT_LINES:])
+    lines = []
+    for number, row in enumerate(rows[:PROMPT_LINES]):
+        row.rstrip()
+        lines.append(Text.assemble("  " if number else "> ", row, style="bold"))
     if mark:
-        lines[0].append(f"  {mark}", style="dim")
-        lines[0].truncate(width)
-    return lines
+        lines[0].truncate(max(console.width - cell_len(mark) - 2, 3), overflow="ellipsis")
+        lines[0].append(f"  {mark}", style="not bold dim")
+    return [*lines, Text(f"  {_count(more)}", style="dim")] if more else lines
 
 
 def thinking_line(seconds: float | None) -> Text:
@@ -44,7 +56,7 @@ def thinking_line(seconds: float | None) -> Text:
 def tool_line(name: str, tool_input: Any, width: int, *, is_nested: bool = False) -> Text:
     """Return a tool call: its name, and the part of its input that tells most."""
     indent = "  " if is_nested else ""
-    name = one_line(name) or "tool"
+    name = one_line(name[:MAX_NAME]) or "tool"
     text = one_line(_input_text(tool_input).replace("\n", " ↵ "))
     extra = _written_lines(tool_input)
     room = width - len(extra)
@@ -68,15 +80,19 @@ def result_lines(part: Part, width: int, *, name: str = "") -> list[Text]:
     return [*lines, Text(f"{indent}  {more}", style="dim")] if more else lines
 
 
-def denial_line(tool: str, reason: str, width: int) -> Text:
-    """Return the line about a tool call that was denied."""
-    why = f": {one_line(reason)}" if reason else ""
-    return Text(cut(f"⚠ {one_line(tool) or 'A tool call'} was denied{why}", width), style="yellow")
+def denial_line(tool: str, reason: str) -> Text:
+    """Return the text about a tool call that was denied."""
+    why = f": {one_line(reason[:MAX_INPUT])}" if reason else ""
+    return Text(f"⚠ {one_line(tool) or 'A tool call'} was denied{why}", style="yellow")
 
 
 def failure_lines(message: str) -> Text:
     """Return the end of a chat that failed."""
-    return Text.assemble(("✗ ", "bold red"), (clean(message.strip()) or "failed", "red"))
+    text = message.strip()
+    more = len(text) - MAX_TEXT
+    if more > 0:
+        text = f"{text[:MAX_TEXT]}… {more:,} more characters"
+    return Text.assemble(("✗ ", "bold red"), (clean(text) or "failed", "red"))
 
 
 def end_line(part: Part, seconds: float | None, label: str) -> Text:
@@ -93,6 +109,16 @@ def end_line(part: Part, seconds: float | None, label: str) -> Text:
         one_line(label),
     ]
     return Text.assemble(("✓ ", "bold green"), (" · ".join(filter(None, parts)) or "done", "dim"))
+
+
+def folded(text: Text, console: Console) -> list[Text]:
+    """Return a text in lines that fit the terminal, those after the first one indented."""
+    if "\n" not in text.plain and text.cell_len <= console.width:
+        return [text]
+    pieces = [*text.wrap(console, max(console.width - 2, 1))]
+    for piece in pieces:
+        piece.rstrip()
+    return [pieces[0], *(Text.assemble("  ", piece) for piece in pieces[1:])]
 
 
 def duration(seconds: float) -> str:
@@ -116,12 +142,15 @@ def _first_lines(text: str, count: int, *, is_cut: bool = False) -> list[str]:
     lines = text[:MAX_TEXT].split("\n")
     total = text.count("\n") + 1
     more = total - count
-    rest = f"… +{more:,} lines" if more > 0 else ""
-    if more == 1:
-        rest = "… +1 line"
+    rest = _count(more) if more > 0 else ""
     if is_cut:
         rest = f"{rest or '…'} and more"
     return [*lines[:count], rest]
+
+
+def _count(more: int) -> str:
+    """Return the line that counts the lines that are left out."""
+    return "… +1 line" if more == 1 else f"… +{more:,} lines"
 
 
 def _input_text(tool_input: Any) -> str:

@@ -31,6 +31,8 @@ MIN_WIDTH = 20
 MAX_CELLS = 2000
 MAX_COLUMNS = 20
 CODE_STYLE = "cyan"
+# A block that nests as deep is shown as it was written.
+MAX_LEVEL = 18
 
 _STYLES = {"strong": "bold", "em": "italic", "s": "strike"}
 
@@ -38,8 +40,10 @@ _STYLES = {"strong": "bold", "em": "italic", "s": "strike"}
 class Block:
     """A top-level block of a Markdown text."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[Token], source: str = "") -> None:
         self._tokens = tokens
+        # The text of a block that markdown-it has not read to its end.
+        self._source = source
         # The number of its first line in the text.
         self.first_line = tokens[0].map[0] if tokens[0].map else 0
 
@@ -51,13 +55,24 @@ class Block:
 
     def lines(self, console: Console, width: int) -> list[Text]:
         """Return the block in lines that are at most `width` wide."""
-        return _Layout(console).blocks(self._tokens, width)
+        layout = _Layout(console)
+        if self._source:
+            return layout.as_written(self._source, width)
+        return layout.blocks(self._tokens, width)
 
 
 def parse(text: str) -> list[Block]:
     """Return the top-level blocks of a text."""
     tokens = _parser().parse(text)
-    return [Block(tokens[start:end]) for start, end in _ranges(tokens)]
+    blocks = []
+    for start, end in _ranges(tokens):
+        inside = tokens[start:end]
+        # At this depth markdown-it drops the rest of a block.
+        is_cut = max(token.level for token in inside) >= MAX_LEVEL
+        first, last = inside[0].map or (0, 0)
+        source = "\n".join(text.split("\n")[first:last]) if is_cut else ""
+        blocks.append(Block(inside, source))
+    return blocks
 
 
 @lru_cache(maxsize=1)
@@ -84,6 +99,10 @@ class _Layout:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+
+    def as_written(self, text: str, width: int) -> list[Text]:
+        """Return the lines of a text without any formatting."""
+        return self._wrapped(Text(clean(text.rstrip("\n"))), width)
 
     def blocks(self, tokens: list[Token], width: int, *, tight: bool = False) -> list[Text]:
         """Return the lines of all blocks, with an empty line between them unless `tight`."""

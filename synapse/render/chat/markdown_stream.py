@@ -89,12 +89,13 @@ class MarkdownStream:
         return self._length > MAX_MARKDOWN or self._seconds > MAX_SECONDS
 
     def _plain_lines(self) -> list[Text]:
-        """Return the complete lines as they are; the terminal wraps them."""
+        """Return the complete lines as they are, in one text; the terminal wraps them."""
         *lines, rest = self._tail.split("\n")
         if len(rest) > MAX_BLOCK:
             lines, rest = [*lines, rest], ""
         self._tail = rest
-        return [Text(clean(line)) for line in lines]
+        # One text, because there may be millions of lines.
+        return [Text("\n".join(map(clean, lines)))] if lines else []
 
     def _drawn(self, text: str, *, continues: bool = False) -> list[Text]:
         lines = self._lines(text, self._has_lines)

@@ -27,7 +27,7 @@ class Region:
         self._console = console
         is_dumb = os.environ.get("TERM", "").lower() in ("", "dumb", "unknown")
         self.can_change = console.is_terminal and not is_dumb
-        # The changing lines on the screen, each with its width in columns.
+        # The changing lines on the screen, each with its styles and its width in columns.
         self._rows: list[tuple[str, int]] = []
 
     @property
@@ -44,21 +44,28 @@ class Region:
         kept = max(self._console.height - SPARED_LINES, 1)
         rows = [self._row(line) for line in (*final, *changing[-kept:])]
         same = 0
-        while same < min(len(rows), len(self._rows)) and rows[same] == self._rows[same]:
+        while same < min(len(rows), len(self._rows)) and rows[same] == self._rows[same][0]:
             same += 1
-        if same == len(rows) == len(self._rows):
-            self._rows = rows[len(final) :]
-            return
+        erase = self._erased(same) if self._rows[same:] else ""
+        written = erase + "".join(f"{row}\n" for row in rows[same:])
+        if written:
+            sys.stdout.write(written)
+            sys.stdout.flush()
+        widths = [cell_len(line.plain) for line in changing[-kept:]]
+        self._rows = list(zip(rows[len(final) :], widths, strict=True))
+
+    def _erased(self, same: int) -> str:
+        """Return the sequences that erase the changing lines after the first ones."""
         width = max(self._console.width, 1)
         # A terminal that became narrower has wrapped the longer lines.
         up = sum(max(-(-columns // width), 1) for _, columns in self._rows[same:])
-        move = f"\x1b[{up}A" if up else ""
-        erase = f"{move}\r\x1b[J" if self._rows[same:] else ""
-        sys.stdout.write(erase + "".join(f"{text}\n" for text, _ in rows[same:]))
-        sys.stdout.flush()
-        self._rows = rows[len(final) :]
+        return f"\x1b[{up}A\r\x1b[J"
 
-    def _row(self, line: Text) -> tuple[str, int]:
+    def _row(self, line: Text) -> str:
+        """Return a line with the sequences of its styles."""
+        if not line.style and not line.spans:
+            # Rich would need seconds for megabytes.
+            return line.plain
         with self._console.capture() as captured:
             self._console.print(line, soft_wrap=True, end="")
-        return captured.get(), cell_len(line.plain)
+        return captured.get()

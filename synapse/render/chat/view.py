@@ -75,7 +75,8 @@ class Chat(Human):
         # Approvals by their ids; a question that waits for the hub to ask the user.
         self._approvals: dict[str, Part] = {}
         self._question: Part | None = None
-        self._denied: set[str] = set()
+        # The reasons of denied tool calls, by the ids of the calls.
+        self._denied: dict[str, str] = {}
         # The last drawing of the changing lines: its end, and the earliest next one.
         self._next_drawing = 0.0
         self._last_event = time.monotonic()
@@ -102,7 +103,7 @@ class Chat(Human):
         part = read(content)
         self._last_event = time.monotonic()
         if self._prompt:
-            self._commit(lines.prompt_lines(self._prompt, self.console.width))
+            self._commit(lines.prompt_lines(self._prompt, self.console))
             self._prompt = ""
         self._take(part)
         if part.recorded_at is not None:
@@ -129,7 +130,7 @@ class Chat(Human):
     def warn(self, text: str) -> None:
         """Show the hub's advice."""
         self._finish_block()
-        self._commit([Text(f"⚠ {one_line(text)}", style="yellow")])
+        self._commit(self._folded(Text(f"⚠ {one_line(text)}", style="yellow")))
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -160,11 +161,11 @@ class Chat(Human):
                 self._end(part)
             case "failure":
                 self._finish_block()
-                self._commit([lines.failure_lines(part.text)])
+                self._commit(self._folded(lines.failure_lines(part.text)))
             case _:
                 if line := self._lines.line(part.event):
                     self._finish_block()
-                    self._commit([Text(f"· {line}", style="dim")])
+                    self._commit([Text(lines.cut(f"· {line}", self.console.width), style="dim")])
 
     def _grow(self, part: Part) -> None:
         """Add a piece to a block."""
@@ -238,7 +239,7 @@ class Chat(Human):
         for number, block in enumerate(blocks(part)):
             if block.kind == "prompt":
                 marked = clean(mark) if number == 0 else ""
-                self._commit(lines.prompt_lines(block.text, self.console.width, marked))
+                self._commit(lines.prompt_lines(block.text, self.console, marked))
                 continue
             if number == 0 and mark and block.kind != "result":
                 self._commit([Text(f"● {clean(mark)}", style="dim")])
@@ -247,14 +248,14 @@ class Chat(Human):
     def _show_prompt(self, part: Part) -> None:
         self._finish_block()
         if part.text and not self._has_prompt:
-            self._commit(lines.prompt_lines(part.text, self.console.width))
+            self._commit(lines.prompt_lines(part.text, self.console))
         self._has_prompt = False
 
     def _show_tool(self, part: Part) -> None:
         self._finish_block()
         name, key = part.field("tool_name"), part.field("tool_use_id")
         tool_input = part.event.get("input")
-        self._tools[key] = (one_line(name), tool_input)
+        self._tools[key] = (one_line(name[: lines.MAX_NAME]), tool_input)
         self._last_tool = key
         self._commit(
             [lines.tool_line(name, tool_input, self.console.width, is_nested=part.is_nested)]
@@ -264,6 +265,8 @@ class Chat(Human):
         self._finish_block()
         key = part.field("tool_use_id")
         name, _ = self._tools.pop(key, ("", None))
+        if part.text and part.text == self._denied.get(key):
+            return  # The line about the denial has the same words.
         other = "" if key == self._last_tool else name
         self._commit(lines.result_lines(part, self.console.width, name=other))
         self._last_tool = ""
@@ -272,7 +275,8 @@ class Chat(Human):
         """Show an approval that the hub does not ask this caller about."""
         part, self._question = self._question, None
         if part is not None:
-            text = self._lines.line(part.event) or f"{part.field('tool_name')} waits for approval"
+            tool = part.field("tool_name")[: lines.MAX_NAME]
+            text = self._lines.summary(part.event) or f"{tool or 'a tool'} waits for an approval"
             self._commit([Text(lines.cut(f"? {text}", self.console.width), style="yellow")])
 
     def _decide(self, part: Part) -> None:
@@ -281,12 +285,12 @@ class Chat(Human):
         question = self._approvals.pop(part.field("approval_id"), None)
         tool = question.field("tool_name") if question else ""
         if not part.event.get("approved"):
-            if question:
-                self._denied.add(question.field("tool_use_id"))
             reason = part.field("message") or part.field("status") or part.field("by")
-            self._commit([lines.denial_line(tool, reason, self.console.width)])
+            if question:
+                self._denied[question.field("tool_use_id")] = reason
+            self._commit(self._folded(lines.denial_line(tool, reason)))
         elif line := self._lines.summary(part.event):
-            self._commit([Text(f"  {line}", style="dim")])
+            self._commit([Text(lines.cut(f"  {line}", self.console.width), style="dim")])
 
     def _end(self, part: Part) -> None:
         self._finish_block()
@@ -294,10 +298,10 @@ class Chat(Human):
         for denial in denials if isinstance(denials, list) else []:
             if isinstance(denial, dict) and denial.get("tool_use_id") not in self._denied:
                 tool = str(denial.get("tool_name") or "")
-                self._commit([lines.denial_line(tool, "", self.console.width)])
+                self._commit(self._folded(lines.denial_line(tool, "")))
         began = self._began
         seconds = None if began is None else time.monotonic() - began
-        self._commit([lines.end_line(part, seconds, self._label)])
+        self._commit(self._folded(lines.end_line(part, seconds, self._label)))
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -317,6 +321,10 @@ class Chat(Human):
         Human.pause(self)
         if final or not self._region.is_empty:
             self._region.update(final, [])
+
+    def _folded(self, text: Text) -> list[Text]:
+        """Return a text in lines that fit the terminal, those after the first one indented."""
+        return lines.folded(text, self.console)
 
     def _styled(self, drawn: list[Text]) -> list[Text]:
         if self._thinking_since is not None:

@@ -102,7 +102,8 @@ def test_a_page_of_events_has_a_line_for_each(home: Path) -> None:
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_a_conversation_is_flat_and_only_forks_indent(home: Path, columns: int) -> None:
     lines = drawing(home, "views talk", columns)
-    assert " ".join(lines[:2]).startswith("branch3 · 4c23c707 · 20 turns, 4 branches, 120 nodes")
+    heading = " · ".join(lines[: 2 if columns == 40 else 1])
+    assert heading == "branch3 · 4c23c707 · 20 turns, 4 branches, 120 nodes"
     # Every turn has its own line, with the id at which it continues.
     names = [match[1] for line in lines if (match := re.search("● id([txy][0-9]+) ", line))]
     turns = [f"t{number}" for number in range(14)]
@@ -133,7 +134,7 @@ def test_other_trees_have_ids_first_and_count_the_rest(home: Path) -> None:
 @pytest.mark.soak
 def test_a_tree_of_10_021_nodes_is_complete(home: Path) -> None:
     lines = drawing(home, "views talk --turns 1664", 40)
-    assert " ".join(lines[:2]).endswith("1,670 turns, 4 branches, 10,020 nodes")
+    assert lines[1] == "1,670 turns, 4 branches, 10,020 nodes"
     assert sum("● id" in line for line in lines) == 1670
 
 
