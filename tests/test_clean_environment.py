@@ -15,7 +15,7 @@ from tests.support import PATIENCE_SECONDS, environment
 
 ROOT = Path(__file__).parent.parent
 # Set by the tests for their children, not inherited.
-OWN = {RUN_VARIABLE, "PYTHONPATH", "HUBD_MCP_PORT"}
+OWN = {RUN_VARIABLE, "PYTHONPATH", "HUBD_MCP_PORT", "HUBD_EVENT_LOOP"}
 # One of each kind that programs under test read, and one that none of them reads.
 FOREIGN = (
     *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "HUBD_HOME", "HUBD_PORT"),

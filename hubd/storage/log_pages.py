@@ -21,21 +21,17 @@ class LogPages:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = f"{path}-shm"
-        # Opened when it is first needed: SQLite creates the file at the first transaction.
-        self._descriptor: int | None = None
-
-    def count(self) -> int:
-        """Return the number of pages since the log was last started from its beginning.
+        """Open the file.
 
         Raises:
-            OSError: The file does not exist.
+            OSError: No transaction has run yet, so SQLite has not created the file.
         """
-        if self._descriptor is None:
-            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = os.open(f"{path}-shm", os.O_RDONLY | os.O_CLOEXEC)
+
+    def count(self) -> int:
+        """Return the number of pages since the log was last started from its beginning."""
         return int.from_bytes(os.pread(self._descriptor, _BYTES, _PLACE), sys.byteorder)
 
     def close(self) -> None:
         """Close the file."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
+        os.close(self._descriptor)

@@ -100,7 +100,8 @@ class Writer:
         # The average time of recent commits, and the time of the last one.
         self._commit_seconds = math.inf
         self._committed_at = -math.inf
-        self._log_pages = LogPages(path)
+        # None until the first commit, which creates the log.
+        self._log_pages: LogPages | None = None
         # The time that the last function took in the loop.
         self._run_seconds = 0.0
         # Functions that took too long in the loop, with their remaining runs in the thread.
@@ -128,7 +129,8 @@ class Writer:
             await asyncio.shield(self._drained)
         self._batches.put(None)
         await self._loop.run_in_executor(None, self._thread.join)
-        self._log_pages.close()
+        if self._log_pages is not None:
+            self._log_pages.close()
 
     def _schedule(self) -> None:
         if not self._is_scheduled and not self._is_in_thread:
@@ -173,15 +175,9 @@ class Writer:
             and self._commit_seconds < FAST_COMMIT_SECONDS
             and self._run_seconds < FAST_COMMIT_SECONDS
             and perf_counter() - self._committed_at < RECENT_SECONDS
-            and self._is_far_from_checkpoint()
+            and self._log_pages is not None
+            and self._log_pages.count() < AUTOCHECKPOINT_PAGES - PAGES_BEFORE_CHECKPOINT
         )
-
-    def _is_far_from_checkpoint(self) -> bool:
-        try:
-            pages = self._log_pages.count()
-        except OSError:
-            return False  # The files were removed, which the commit reports.
-        return pages < AUTOCHECKPOINT_PAGES - PAGES_BEFORE_CHECKPOINT
 
     def _is_long(self, job: Job) -> bool:
         if job.in_thread or job.code not in self._long:
@@ -266,6 +262,9 @@ class Writer:
             batch.fail(problem, self._path)
 
     def _note_commit(self, began: float) -> None:
+        if self._log_pages is None:
+            with suppress(OSError):  # Another program removed the file; commits stay in the thread.
+                self._log_pages = LogPages(self._path)
         self._committed_at = perf_counter()
         seconds = self._committed_at - began
         if self._commit_seconds < math.inf:

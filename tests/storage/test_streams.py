@@ -18,6 +18,7 @@ from hubd.storage.arbor import tree, walk
 from hubd.storage.arbor.tree import EVENTS, MAIN, Place, TreeRow
 from hubd.storage.database import Database, Tx
 from hubd.storage.streams import consumers, streams
+from hubd.storage.streams.by_id import events_by_id
 from hubd.storage.streams.streams import EventRow, Status, StreamRow
 from hubd.wire.handle import WireHandle, parse
 from tests.support import examples
@@ -120,8 +121,8 @@ async def test_an_event_has_the_id_of_its_node_whose_handle_names_it(
         assert node.handle is not None
         assert parse(node.handle).meta == (ids.text(row.node_id), "number")
         assert node.created_at == row.timestamp == NOW + row.seq
-        assert await streams.event(db, row.node_id) == row
-    assert await streams.event(db, ids.uuid7()) is None
+        assert await events_by_id(db, [row.node_id]) == {row.node_id: row}
+    assert await events_by_id(db, [ids.uuid7()]) == {}
 
 
 async def test_a_queued_stream_has_no_events_no_root_and_no_head(
@@ -276,6 +277,17 @@ async def test_a_stream_is_deleted_with_its_tree(db: Database, oak: TreeRow) -> 
     await db.transaction(lambda tx: tree.remove(tx, oak.key, oak.id))
     with pytest.raises(NotFound):
         await streams.reread(db, stream.key)
+
+
+async def test_a_stream_never_gets_the_key_of_events_that_are_not_purged_yet(
+    db: Database, oak: TreeRow
+) -> None:
+    deleted = await running(db, oak, 3)
+    await db.transaction(lambda tx: tree.remove(tx, oak.key, oak.id))
+    elm = await db.transaction(lambda tx: tree.create(tx, "ann", NOW))
+    stream = await running(db, elm, 3)
+    assert stream.key != deleted.key
+    assert [row.seq for row in await streams.events(db, stream.key, 0, 10)] == [0, 1, 2]
 
 
 # Positions
@@ -435,7 +447,7 @@ async def test_positions_in_a_stream_whose_events_were_removed_have_expired(
         await streams.seq_of(db, row, rows[1].node_id)
     assert expired.value.suggestion == "Continue with from_seq 3"
     for event in rows:
-        assert await streams.event(db, event.node_id) is None
+        assert await events_by_id(db, [event.node_id]) == {}
         with pytest.raises(NotFound):
             await tree.look_up_place(db, oak, event.node_id)
     assert await streams.ended_before(db, NOW + 1) == []

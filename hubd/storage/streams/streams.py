@@ -73,12 +73,12 @@ def create(
     tx: Tx, session_id: bytes, tree: int, now: int, *, stream_id: bytes | None = None
 ) -> StreamRow:
     """Create the stream of a chat that has not started."""
-    key = tx.raw.execute(
-        "INSERT INTO chat_streams (id, session_id, tree, status, created_at) "
-        "VALUES (?, ?, ?, 'queued', ?)",
-        (stream_id or ids.uuid4(), session_id, tree, now),
-    ).lastrowid
-    assert key is not None
+    [key] = tx.raw.execute(_NEXT_KEY).fetchone()
+    tx.raw.execute(
+        "INSERT INTO chat_streams (key, id, session_id, tree, status, created_at) "
+        "VALUES (?, ?, ?, ?, 'queued', ?)",
+        (key, stream_id or ids.uuid4(), session_id, tree, now),
+    )
     return by_key(tx, key)
 
 
@@ -316,12 +316,6 @@ async def events(db: Database, stream: int, from_seq: int, limit: int) -> list[E
     return [EventRow._make(row) for row in rows]
 
 
-async def event(db: Database, event_id: bytes) -> EventRow | None:
-    """Return an event by its id, or None."""
-    rows = await db.fetch_rows(_ONE_EVENT, event_id)
-    return EventRow._make(rows[0]) if rows else None
-
-
 async def seq_of(db: Database, stream: StreamRow, node_id: bytes) -> int:
     """Return the sequence number of the event of a node.
 
@@ -410,6 +404,11 @@ _STREAM: Final = """
         LEFT JOIN arbor_nodes AS r ON r.key = s.segment
         LEFT JOIN arbor_nodes AS h ON h.segment = s.segment AND h.depth = s.depth
 """
+# Events outlive their stream until their tree is purged. Until then its key is not used again.
+_NEXT_KEY: Final = """
+    SELECT 1 + max(coalesce((SELECT max(key) FROM chat_streams), 0),
+        coalesce((SELECT max(stream) FROM chat_events), 0))
+"""
 _HEAD: Final = "SELECT tree, anchor, segment, depth, next_seq FROM chat_streams WHERE key = ?"
 _MOVE: Final = "UPDATE chat_streams SET depth = ?, next_seq = ? WHERE key = ?"
 _MOVE_FROM: Final = f"{_MOVE} AND next_seq = ? AND segment = ?"
@@ -433,10 +432,6 @@ _EVENTS: Final = """
     SELECT e.seq, n.id, n.created_at, e.event_type, e.event_data
     FROM chat_events AS e JOIN arbor_nodes AS n ON n.key = e.key
     WHERE e.stream = ? AND e.seq >= ? ORDER BY e.seq LIMIT ?
-"""
-_ONE_EVENT: Final = """
-    SELECT e.seq, n.id, n.created_at, e.event_type, e.event_data
-    FROM arbor_nodes AS n JOIN chat_events AS e ON e.key = n.key WHERE n.id = ?
 """
 _ENDED: Final = f"""
     {_STREAM} WHERE s.ended_at < ? AND s.key > ?
