@@ -19,7 +19,7 @@ from tests.support import Daemon
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "docs" / "plugins.md").read_text()
-PLUGIN, TEST, _INTERACTIVE, GROUP, PROCESS, _SEARCH = re.findall(
+PLUGIN, TEST, _INTERACTIVE, GROUP, _MANY, PROCESS, _SEARCH = re.findall(
     r"^```python\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL
 )
 

@@ -34,11 +34,11 @@ class Hit(Event, summary="{snippet}"):
     model_config = ConfigDict(
         json_schema_extra=columns(
             created="{created_at}",
-            kind="{kind}",
             session="{session}",
+            text="{snippet}",
             role="{role}",
             tool="{tool}",
-            text="{snippet}",
+            kind="{kind}",
         )
     )
 
