@@ -311,6 +311,8 @@ class Handle(BaseModel):
     @classmethod
     def _accept_text(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Self:
         """Accept the string of the wire, and the older object forms."""
+        if type(value) is cls:
+            return value
         if isinstance(value, str) or cls._is_object_form(value):
             try:
                 return cls.parse(value)
@@ -330,9 +332,10 @@ class Handle(BaseModel):
 
     @classmethod
     def _is_object_form(cls, value: object) -> bool:
-        if not isinstance(value, dict) or value.keys() <= cls.model_fields.keys():
+        if not isinstance(value, dict):
             return False
-        return "source" in value or ("method" in value and "version" in value)
+        has_form = "source" in value or ("method" in value and "version" in value)
+        return has_form and not value.keys() <= cls.model_fields.keys()
 
     @classmethod
     def __get_pydantic_json_schema__(

@@ -37,6 +37,9 @@ class FrameWriter(Protocol):
     def hold(self, frame: bytes) -> None:
         """Queue a frame that may wait a moment, to be sent together with the next one."""
 
+    def flush(self) -> None:
+        """Send the queued frames now."""
+
     async def drain(self) -> None:
         """Wait until less than `MAX_UNSENT_BYTES` are unsent, or the peer is gone."""
 
@@ -139,6 +142,9 @@ class Connection:
         assert isinstance(caller, _Subscriber)
         del self._calls[caller.subscription]
         self.idle_since = monotonic()
+        if not self._calls:
+            # No other call can share the write.
+            self._writer.flush()
 
     def _acknowledge(self, request: jsonrpc.Request, problem: str | None) -> None:
         if request.wants_reply:

@@ -23,6 +23,9 @@ _LENGTH: Final = 0x7F
 _IN_TWO_BYTES: Final = 126
 _IN_EIGHT_BYTES: Final = 127
 _KEY_BYTES: Final = 4
+# The bytes before a masked payload, if its length is in the second byte or in two more.
+_SHORT_HEAD: Final = 6
+_LONG_HEAD: Final = 8
 
 
 class Splitter:
@@ -43,6 +46,22 @@ class Splitter:
     def is_unfinished(self) -> bool:
         """Whether a frame or a message in fragments is incomplete."""
         return bool(self._partial or self._foreign) or self._in_fragments
+
+    def whole(self, data: bytes) -> bytes | None:
+        """Return the message if the bytes are one whole frame with a short text: the usual case.
+
+        Otherwise return None, and `split` must read the bytes.
+        """
+        if len(data) < _LONG_HEAD or data[0] != _WHOLE_TEXT or self.is_unfinished:
+            return None
+        size, start = data[1] - _MASKED, _SHORT_HEAD
+        if size == _IN_TWO_BYTES:
+            size, start = int.from_bytes(data[2:4]), _LONG_HEAD
+        elif not 0 <= size < _IN_TWO_BYTES:
+            return None
+        if size > self._max_bytes or len(data) != start + size:
+            return None
+        return _unmask(data[start:], data[start - _KEY_BYTES : start])
 
     def split(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
         """Yield whole messages (True) and bytes for the protocol (False), in order.

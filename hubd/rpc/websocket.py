@@ -91,6 +91,11 @@ class _WebSocket(ClientProtocol):
             return
         assert self._inbox is not None
         self._inbox.begin_turn()
+        message = self._splitter.whole(data)
+        if message is not None:
+            self._deadline.note(is_unfinished=False, is_new=True)
+            self._inbox.put(message)
+            return
         self._has_finished_message = False
         try:
             for piece, is_message in self._splitter.split(data):

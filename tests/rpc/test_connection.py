@@ -81,6 +81,9 @@ class Client:
 
     hold = write
 
+    def flush(self) -> None:
+        pass
+
     @property
     def is_full(self) -> bool:
         return not self.reading.is_set()

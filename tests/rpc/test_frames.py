@@ -129,3 +129,24 @@ def test_a_client_reads_the_frames_of_the_server(size: int) -> None:
     client = Protocol(CLIENT, state=OPEN, max_size=None)
     client.receive_data(text_frame(message))
     assert events(client) == [(Opcode.TEXT, message, True)]
+
+
+@given(
+    st.binary(max_size=200)
+    | text.map(lambda group: group[0].serialize(mask=True))
+    | st.binary(max_size=300).map(lambda data: b"\x81\xff" + len(data).to_bytes(8) + data),
+    st.binary(max_size=3),
+)
+def test_one_whole_frame_is_read_as_its_parts_are(data: bytes, more: bytes) -> None:
+    for received in (data, data + more, data[:-1]):
+        message = Splitter(MAX_SIZE).whole(received)
+        if message is not None:
+            assert list(Splitter(MAX_SIZE).split(received)) == [(message, True)]
+
+
+def test_the_rest_of_an_incomplete_frame_is_not_a_whole_frame() -> None:
+    frame = Frame(Opcode.TEXT, b"a message").serialize(mask=True)
+    splitter = Splitter()
+    assert splitter.whole(frame) == b"a message"
+    assert list(splitter.split(frame[:3])) == []
+    assert splitter.whole(frame) is None
