@@ -23,6 +23,7 @@ from hubd.config import (
     SEE_HELP,
     SETTINGS,
     Settings,
+    choice_setting,
     port_setting,
     size_setting,
     text_setting,
@@ -274,16 +275,8 @@ def _service(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    level = text_setting(arguments.log_level, "HUBD_LOG_LEVEL", "info").lower()
-    if level not in LEVELS:
-        raise InvalidParams(
-            f"log level {level!r} is not one of {', '.join(LEVELS)}", suggestion=SEE_HELP
-        )
-    loop = text_setting(arguments.event_loop, "HUBD_EVENT_LOOP", "auto").lower()
-    if loop not in LOOPS:
-        raise InvalidParams(
-            f"event loop {loop!r} is not one of {', '.join(LOOPS)}", suggestion=SEE_HELP
-        )
+    level = choice_setting("log level", arguments.log_level, "HUBD_LOG_LEVEL", "info", LEVELS)
+    loop = choice_setting("event loop", arguments.event_loop, "HUBD_EVENT_LOOP", "auto", LOOPS)
     name = text_setting(arguments.name, "HUBD_NAME", HUB_NAME)
     if not name.replace("-", "_").isidentifier() or not name.isascii():
         raise InvalidParams(f"hub name {name!r} must be one word", suggestion=SEE_HELP)
@@ -324,15 +317,8 @@ def _home_option(arguments: argparse.Namespace) -> list[str]:
 def _daemon_options(arguments: argparse.Namespace) -> list[str]:
     """Return the command line of a daemon with these options, without its home."""
     options: list[str] = []
-    for name in (
-        "port",
-        "mcp_port",
-        "mcp_tools",
-        "max_message_mib",
-        "name",
-        "log_level",
-        "event_loop",
-    ):
+    names = ("port", "mcp_port", "mcp_tools", "max_message_mib", "name", "log_level", "event_loop")
+    for name in names:
         value = getattr(arguments, name)
         if value is not None:
             options += [f"--{name.replace('_', '-')}", str(value)]

@@ -1,6 +1,7 @@
 """The settings of the daemon: options, environment variables, defaults, configuration file."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
@@ -135,3 +136,19 @@ def size_setting(given: int | None, variable: str) -> int | None:
 def text_setting(given: str | None, variable: str, default: str) -> str:
     """Return a text from its option, its variable or the default."""
     return given or os.environ.get(variable) or default
+
+
+def choice_setting(
+    what: str, given: str | None, variable: str, default: str, choices: Sequence[str]
+) -> str:
+    """Return one of some words, from its option, its variable or the default.
+
+    Raises:
+        InvalidParams: The value is another word.
+    """
+    value = text_setting(given, variable, default).lower()
+    if value not in choices:
+        raise InvalidParams(
+            f"{what} {value!r} is not one of {', '.join(choices)}", suggestion=SEE_HELP
+        )
+    return value

@@ -42,7 +42,7 @@ VIEWS = {
 
 def path(name: str, columns: int) -> Path:
     """Return the file of a drawing."""
-    return DIRECTORY / f"{name}.{columns}.txt"
+    return DIRECTORY / str(columns) / f"{name}.txt"
 
 
 def draw(name: str, columns: int, home: Path) -> str:

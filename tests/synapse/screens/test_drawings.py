@@ -18,4 +18,4 @@ def test_a_view_looks_as_it_is_drawn(cli_home: Path, name: str, columns: int) ->
 
 def test_every_drawing_belongs_to_a_view() -> None:
     expected = {path(name, columns) for name in VIEWS for columns in WIDTHS}
-    assert set(DIRECTORY.iterdir()) == expected
+    assert set(DIRECTORY.glob("*/*")) == expected
