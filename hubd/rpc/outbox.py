@@ -43,18 +43,13 @@ class Outbox:
         """Queue a frame."""
         if self._closed:
             return
-        framed = self._enframe(frame)
-        self._dropped = self._dropped or not framed
-        self.write_framed(framed)
+        self.write_framed(self._frame(frame))
 
     def hold(self, frame: bytes) -> None:
         """Queue a frame that is sent together with the next one, or after `HOLD_SECONDS`."""
         if self._closed:
             return
-        framed = self._enframe(frame)
-        self._dropped = self._dropped or not framed
-        self._pending.append(framed)
-        self._pending_bytes += len(framed)
+        self._append(self._frame(frame))
         if self._hold_timer is None and not self._scheduled:
             self._hold_timer = self._loop.call_later(HOLD_SECONDS, self._send_held)
 
@@ -62,13 +57,21 @@ class Outbox:
         """Queue bytes of the framing itself."""
         if self._closed:
             return
-        self._pending.append(data)
-        self._pending_bytes += len(data)
+        self._append(data)
         if self._pending_bytes >= FLUSH_BYTES:
             self.flush()
         elif not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self.flush)
+
+    def _frame(self, frame: bytes) -> bytes:
+        framed = self._enframe(frame)
+        self._dropped = self._dropped or not framed
+        return framed
+
+    def _append(self, data: bytes) -> None:
+        self._pending.append(data)
+        self._pending_bytes += len(data)
 
     def _send_held(self) -> None:
         self._hold_timer = None
