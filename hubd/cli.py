@@ -132,6 +132,24 @@ def _dev(arguments: argparse.Namespace) -> int:
     return develop(arguments.target, home, options, _message, reload=arguments.reload)
 
 
+def _open(arguments: argparse.Namespace) -> int:
+    from hubd.daemon import control as launch
+    from hubd.wire import page_link
+
+    paths = _paths(arguments)
+    launch.start(paths, _home_option(arguments))
+    try:
+        url = launch.page_link(paths)
+    except page_link.NoPage as error:
+        _message(f"hubd: {error.message}")
+        _message(f"      {error.suggestion}")
+        return error.status
+    _print(url)
+    if arguments.no_browser or not page_link.show(url):
+        _message(f"hubd: {page_link.HINT}")
+    return 0
+
+
 def _start(arguments: argparse.Namespace) -> int:
     from hubd.daemon import control as launch
 
@@ -395,6 +413,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     mcp = add("mcp", _mcp, "Serve MCP on stdin and stdout; start the daemon if necessary")
     mcp.add_argument("--mcp-tools", metavar="NAMES", help=texts["--mcp-tools"])
+    page = add("open", _open, "Open the page in the browser; start the daemon if necessary")
+    page.add_argument("--no-browser", action="store_true", help="only print the address")
     status = add(
         "status",
         _status,

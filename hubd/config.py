@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from hubd.errors import InvalidParams
-from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.limits import MAX_MESSAGE_MIB
 from hubd.wire.paths import HUB_NAME, MCP_PORT, WS_PORT, Paths
 

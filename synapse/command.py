@@ -327,7 +327,10 @@ def _help(cache: Cache, invocation: Invocation) -> str:
         from synapse.render.pager import is_plain_terminal
 
         if not is_plain_terminal():
-            from synapse.commands.help_screen import help_screen, is_wide_enough
+            from synapse.commands.typer_import import OnlyForHelp
+
+            with OnlyForHelp():
+                from synapse.commands.help_screen import help_screen, is_wide_enough
 
             if is_wide_enough():
                 return help_screen(cache, invocation)

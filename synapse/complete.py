@@ -54,6 +54,7 @@ BUILT_INS = {
     "alias": ("--remove", "--json"),
     "use": ("--clear", "--directory", "--json"),
     "man": ("--install",),
+    "open": ("--no-browser",),
 }
 
 

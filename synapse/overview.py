@@ -85,7 +85,7 @@ def _drawn(rows: list[Row], commands: list[tuple[str, str]]) -> str:
     from rich.cells import cell_len
     from rich.text import Text
 
-    from synapse.render.human import console
+    from synapse.render.console import console
     from synapse.render.tables import cut
 
     screen = console()

@@ -24,6 +24,7 @@ from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.health import HealthPlugin
 from hubd.plugins.solar import Solar
+from tests.fakes.agent_process import note_marks
 from tests.support import EXAMPLES, Daemon, close_fork_servers, hub_with
 
 # Collection imports hundreds of modules, which are no garbage.
@@ -58,6 +59,12 @@ def pytest_collection_finish() -> None:
     """
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let helpers of a test know whether it may run the real `claude`."""
+    note_marks(mark.name for mark in item.iter_markers())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,6 +5,7 @@ hundreds of daemons. A forked daemon has its own environment, directory, umask, 
 and exit status. Its command line and environment in /proc are those of this program.
 """
 
+import asyncio
 import gc
 import importlib
 import json
@@ -16,10 +17,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Final
 
 ROOT: Final = Path(__file__).parent.parent
@@ -222,8 +225,27 @@ def _import_hubd(more: Sequence[str]) -> None:
     transports = ("hubd.mcp.transports.http", "hubd.rpc.websocket")
     for target in ("hubd.cli", "hubd.daemon.run", *transports, *more):
         importlib.import_module(target)
+    with TemporaryDirectory() as directory:
+        asyncio.run(_start_hub(Path(directory, "hub.db")))
+    assert threading.active_count() == 1, "only the calling thread is in a fork"
     gc.collect()
     gc.freeze()
+
+
+async def _start_hub(path: Path) -> None:
+    """Start the plugins and stop them. Some classes generate their methods at their first use."""
+    from hubd.plexus.discovery import sources
+    from hubd.plexus.host import PlexusHost
+    from hubd.plexus.lifecycle import plugins
+    from hubd.plexus.root import build_hub
+    from hubd.storage.database import Database
+    from tests.storage import migrated_database
+
+    migrated_database.provide(path)
+    async with Database(path) as database:
+        hub = build_hub(database=database)
+        async with plugins(hub, PlexusHost(hub), sources(())):
+            pass
 
 
 def main() -> None:

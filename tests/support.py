@@ -25,6 +25,7 @@ from hubd.wire.paths import Paths
 from tests import schema_file
 from tests.clean_environment import basic_variables
 from tests.fork_server import ForkedProcess, ForkServer
+from tests.storage import migrated_database
 
 # Seconds after which a test that waits has found a hang.
 PATIENCE_SECONDS = 20.0
@@ -106,6 +107,7 @@ async def hub_with(
 ) -> AsyncIterator[Hub]:
     """Run a hub with these plugins and a real database in this process."""
     path = directory / "hub.db"
+    migrated_database.provide(path)
     async with testing.hub(*activations, path=path, name=name) as running:
         yield running.hub
 
@@ -160,6 +162,7 @@ class Daemon:
         """Run it in the foreground, and wait until it is ready."""
         # For a later start without a fork. A fork has all schemas.
         schema_file.copy_to(self.home)
+        migrated_database.provide(self.home / "hub.db")
         arguments = ["run", "--home", str(self.home), "--port", "0", *self.options]
         variables = environment(**self.variables)
         if self._fresh or "LD_PRELOAD" in variables:

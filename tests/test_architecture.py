@@ -36,6 +36,7 @@ MAY_IMPORT = {
     },
     "hubd.rpc": {*BASE, "hubd.plexus"},
     "hubd.mcp": {*BASE, "hubd.plexus", "hubd.rpc"},
+    "hubd.page": {*BASE, "hubd.plexus", "hubd.rpc"},
     "hubd.conversations": {*BASE, "hubd.storage", "hubd.activation"},
     # A program that plugins start; they share the names of its session files.
     "hubd.offline_agent": {"hubd.wire"},

@@ -120,6 +120,12 @@ def test_the_plugin_is_strictly_typed_against_an_installed_wheel(tmp_path: Path)
     checked = _run(*mypy, "--verbose", *names, cwd=tmp_path)
     assert "Success: no issues found in 3 source files" in checked
     assert f"{packages}/hubd/activation/__init__.py" in checked
+    # The wheel has all files of the page.
+    files = [
+        {path.relative_to(root) for path in root.rglob("*") if path.is_file()}
+        for root in (ROOT / "hubd/page/static", packages / "hubd/page/static")
+    ]
+    assert files[0] == files[1] != set()
 
 
 def _run(*command: str, cwd: Path | None = None) -> str:

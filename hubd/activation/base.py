@@ -243,8 +243,9 @@ class Activation:
     async def marks(self, tree_id: str) -> Mapping[str, Sequence[str]]:
         """Return names for nodes of a tree, by the ids of the nodes. By default none.
 
-        A drawing of the tree shows them: the sessions whose head is at a node, for example. Keep
-        it cheap, and bounded: the hub calls it for every drawing.
+        A drawing of the tree shows them: the sessions whose head is at a node, for example. Return
+        them in order of creation, because the first one is the title of the drawing. Keep it
+        cheap, and bounded: the hub calls it for every drawing.
         """
         return {}
 

@@ -1,11 +1,14 @@
 """Methods: their decorator, and their declaration as the hub uses it.
 
-Decorators mark and never wrap, so a test calls a method directly. Hints and docstrings are read
-once, at import; a mistake is a TypeError that names the class, the method and the remedy.
+Decorators mark and never wrap, so a test calls a method directly. A method is checked at import; a
+mistake is a TypeError that names the class, the method and the remedy. If its schemas are in the
+cache, an earlier start has checked the same files, and the signature is read when it is needed.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, wraps
+from inspect import iscoroutinefunction
 from typing import Annotated, Any, Final, TypeVar, overload
 
 from pydantic import (
@@ -20,11 +23,10 @@ from pydantic.fields import FieldInfo
 
 from hubd.activation.declaration.class_checks import check_arguments, name_of
 from hubd.activation.declaration.json_schema import events_schema, json_schema
-from hubd.activation.declaration.signature import failing_fast, read_signature
+from hubd.activation.declaration.signature import Signature, failing_fast, read_signature
 from hubd.activation.handle import Handle, handle_types
 from hubd.activation.hints import McpHints, Rendering, check_choice, check_hints
 from hubd.activation.schema_cache import SCHEMA_CACHE
-from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.lazy_pattern import lazy_pattern
 from hubd.wire.schema import InteractiveHint, JsonSchema
 
@@ -209,13 +211,13 @@ def mark_of(attribute: object) -> MethodMark | ResolverMark | None:
 class Method:
     """The declaration of a method."""
 
+    # The module, class and function, for messages.
+    where: str
     name: str
+    # The function as its author wrote it: it yields its events, or returns its only event.
+    declared: Callable[..., Any]
+    # The same as a generator, because the hub runs only generators.
     function: Callable[..., AsyncGenerator[Any, None]]
-    description: str
-    details: str
-    # Types and defaults of the parameters, in the form of pydantic's `create_model`.
-    fields: Mapping[str, Any]
-    events: tuple[type, ...]
     streaming: bool
     bidirectional: bool
     # Optional parameters of which a caller must give exactly one.
@@ -225,6 +227,31 @@ class Method:
     # Handle types that the events contain as plain text.
     also_produces: tuple[type[Handle], ...]
     annotations: Mapping[str, Any]
+
+    @cached_property
+    def signature(self) -> Signature:
+        """The hints and the docstring of the function, read when they are needed first."""
+        return read_signature(self.where, self.declared)
+
+    @property
+    def description(self) -> str:
+        """The first line of the docstring."""
+        return self.signature.summary
+
+    @property
+    def details(self) -> str:
+        """The paragraphs of the docstring after its first line."""
+        return self.signature.details
+
+    @property
+    def fields(self) -> Mapping[str, tuple[Any, FieldInfo]]:
+        """Types and defaults of the parameters, in the form of pydantic's `create_model`."""
+        return self.signature.fields
+
+    @property
+    def events(self) -> tuple[type, ...]:
+        """The types of the events."""
+        return self.signature.events
 
     @property
     def open_to_sessions(self) -> bool:
@@ -263,16 +290,29 @@ class Method:
             self._module, self._returns_key, lambda: events_schema(self.events)
         )
 
-    def check_schemas(self) -> None:
-        """Build both schemas, unless they are in the cache: then they can be built.
+    @property
+    def was_checked(self) -> bool:
+        """Whether the schemas are in the cache, so that the method has passed all checks."""
+        return SCHEMA_CACHE.has(self._module, self._params_key) and SCHEMA_CACHE.has(
+            self._module, self._returns_key
+        )
+
+    def check(self) -> None:
+        """Check the signature and the hints, and build both schemas.
 
         Raises:
-            PydanticUserError: A type has no JSON Schema.
+            TypeError: The signature, the docstring or a hint is wrong; names the remedy.
         """
-        if not SCHEMA_CACHE.has(self._module, self._params_key):
-            _ = self.params_schema
-        if not SCHEMA_CACHE.has(self._module, self._returns_key):
-            _ = self.returns_schema
+        fields = self.fields
+        if not self.description:
+            raise TypeError(f"{self.where}: write a docstring; its first line is the help text")
+        check_hints(self.where, self.annotations, fields)
+        check_choice(self.where, "one_of", self.one_of, fields)
+        check_choice(self.where, "any_of", self.any_of, fields)
+        try:
+            _ = self.params_schema, self.returns_schema
+        except PydanticUserError as error:
+            raise TypeError(f"{self.where}: a type has no JSON Schema ({error.message})") from error
 
     @property
     def _params_key(self) -> str:
@@ -321,32 +361,22 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
     name = mark.name or function.__name__
     if not _NAME.fullmatch(name):
         raise TypeError(f"{where}: the name {name!r} must be a letter, then letters, digits, '_'")
-    signature = read_signature(where, function)
-    fields = signature.fields
-    if not signature.summary:
-        raise TypeError(f"{where}: write a docstring; its first line is the help text")
-    check_hints(where, mark.annotations, fields)
-    check_choice(where, "one_of", mark.one_of, fields)
-    check_choice(where, "any_of", mark.any_of, fields)
+    returns = iscoroutinefunction(function)
     entry = Method(
+        where=where,
         name=name,
-        function=yielding(function) if signature.returns else function,
-        description=signature.summary,
-        details=signature.details,
-        fields=fields,
-        events=signature.events,
-        streaming=mark.streaming and not signature.returns,
+        declared=function,
+        function=yielding(function) if returns else function,
+        streaming=mark.streaming and not returns,
         bidirectional=mark.bidirectional,
         one_of=mark.one_of,
         any_of=mark.any_of,
         also_produces=mark.produces,
         annotations=mark.annotations,
     )
-    try:
+    if not entry.was_checked:
         # At import, so that the author sees the error and not a caller.
-        entry.check_schemas()
-    except PydanticUserError as error:
-        raise TypeError(f"{where}: a type has no JSON Schema ({error.message})") from error
+        entry.check()
     return entry
 
 

@@ -1,16 +1,17 @@
 """Resolvers: their decorator, and their declaration as the hub uses it."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from inspect import iscoroutinefunction
 from typing import Any, Final, TypeVar, get_args, get_origin, overload
 
 from hubd.activation.declaration.class_checks import check_arguments, name_of
 from hubd.activation.declaration.json_schema import events_schema
-from hubd.activation.declaration.signature import read_signature
+from hubd.activation.declaration.signature import parameter_hints, read_signature
 from hubd.activation.handle import Handle
 from hubd.activation.method import ResolverMark, plain, set_mark, yielding
 from hubd.activation.schema_cache import SCHEMA_CACHE
-from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.schema import JsonSchema
 
 # A resolver yields the data, or returns it.
@@ -59,21 +60,34 @@ _OPTIONS: Final = tuple(resolver.__kwdefaults__ or ())
 class Resolver:
     """The declaration of a resolver."""
 
+    # The module, class and function, for messages.
+    where: str
     handle: type[Handle]
+    # The function as its author wrote it.
+    declared: Callable[..., Any]
     # Takes one handle and yields its data. If `many`, it takes a list of handles, and yields a
     # result for each, or returns a list of them if `returns`.
     function: Callable[..., Any]
-    events: tuple[type, ...]
-    many: bool = False
-    returns: bool = False
+    many: bool
+    returns: bool
+
+    @cached_property
+    def events(self) -> tuple[type, ...]:
+        """The types of the data."""
+        return read_signature(self.where, self.declared, many=self.many).events
 
     @cached_property
     def resolve_schema(self) -> JsonSchema:
         """The JSON Schema of the resolved data."""
-        function = self.function
         return SCHEMA_CACHE.value(
-            function.__module__, f"{function.__qualname__}.data", lambda: events_schema(self.events)
+            self.declared.__module__,
+            _schema_key(self.declared),
+            lambda: events_schema(self.events),
         )
+
+
+def _schema_key(function: Callable[..., Any]) -> str:
+    return f"{function.__qualname__}.data"
 
 
 def read_resolver(owner: str, function: Callable[..., Any], mark: ResolverMark) -> Resolver:
@@ -88,8 +102,13 @@ def read_resolver(owner: str, function: Callable[..., Any], mark: ResolverMark) 
         TypeError: Its parameter or its return hint is wrong; names the remedy.
     """
     where = f"{owner}.{function.__name__}"
-    signature = read_signature(where, function, many=mark.many)
-    handle = next(iter(signature.hints.values()), None) if len(signature.fields) == 1 else None
+    if SCHEMA_CACHE.has(function.__module__, _schema_key(function)):
+        # An earlier start has checked the same files.
+        hints = parameter_hints(function)
+    else:
+        signature = read_signature(where, function, many=mark.many)
+        hints = signature.hints if len(signature.fields) == 1 else {}
+    handle = next(iter(hints.values()), None)
     listed = get_origin(handle) in (list, Sequence)
     if mark.many:
         handle = get_args(handle)[0] if listed else None
@@ -99,6 +118,12 @@ def read_resolver(owner: str, function: Callable[..., Any], mark: ResolverMark) 
         raise TypeError(
             f"{where}: a resolver takes one parameter, whose hint is {expected}{remedy}"
         )
-    if mark.many:
-        return Resolver(handle, function, signature.events, many=True, returns=signature.returns)
-    return Resolver(handle, yielding(function) if signature.returns else function, signature.events)
+    returns = iscoroutinefunction(function)
+    return Resolver(
+        where=where,
+        handle=handle,
+        declared=function,
+        function=yielding(function) if returns and not mark.many else function,
+        many=mark.many,
+        returns=returns and mark.many,
+    )

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from hubd.activation.schema_cache import SCHEMA_CACHE
 from hubd.errors import InvalidParams
 
 M = TypeVar("M", bound=BaseModel)
@@ -24,7 +25,8 @@ def read_settings(model: type[M], path: str, section: Mapping[str, Any]) -> M:
     tables = unknown_tables(model, section)
     own = {name: value for name, value in section.items() if name not in tables}
     try:
-        return model.model_validate(_collect(model, path, own))
+        values = _collect(model, path, own)
+        return model.model_validate(values) if values else _defaults(model)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(map(str, first["loc"]))
@@ -32,6 +34,20 @@ def read_settings(model: type[M], path: str, section: Mapping[str, Any]) -> M:
             f"the setting {path}.{name}: {first['msg']}",
             suggestion=f"Correct it in config.toml, or the variable {variable(path, name)}",
         ) from None
+
+
+def _defaults(model: type[M]) -> M:
+    """Return the settings of a plugin without any value.
+
+    If validation does not change the defaults, they need no validator, which takes a while to
+    build. The cache knows that of the models of hubd.
+    """
+    plain = SCHEMA_CACHE.value(
+        model.__module__,
+        f"{model.__qualname__} has plain defaults",
+        lambda: model.model_validate({}) == model.model_construct(),
+    )
+    return model.model_construct() if plain else model.model_validate({})
 
 
 def unknown_tables(model: type[BaseModel], section: Mapping[str, Any]) -> list[str]:

@@ -235,6 +235,24 @@ def _size(path: str) -> int:
         return 0
 
 
+def page_link(paths: Paths) -> str:
+    """Return a new address of the page.
+
+    Raises:
+        NoPage: The daemon refused.
+        Unavailable: The daemon does not answer.
+    """
+    from hubd.wire.page_link import ask
+
+    try:
+        with client.UnixConnection(paths.socket, ANSWER_SECONDS) as connection:
+            return ask(connection)
+    except (client.ClientError, TimeoutError) as error:
+        raise Unavailable(
+            f"the daemon gave no address: {error or 'no answer'}", suggestion="See: hubd logs"
+        ) from error
+
+
 def info(paths: Paths) -> dict[str, Any] | None:
     """Return the daemon's answer to `_info`, with its pid, or None."""
     pid = instance.owner(paths)

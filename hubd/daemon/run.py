@@ -38,6 +38,7 @@ from hubd.errors import DatabaseUnusable, InvalidParams, StartupFailed
 from hubd.mcp.access import McpOptions, check_profile, read_profile
 from hubd.mcp.on_demand import LazyMcp
 from hubd.mcp.transports.stdio import serve_mcp_stdio
+from hubd.page.codes import Codes
 from hubd.plexus.discovery import BUILT_IN_NAMES, Source, sources
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import RESERVED, Hub
@@ -142,13 +143,15 @@ class _Daemon:
             _check_sections(paths.config, config, hub)
             max_bytes = _max_message_bytes(settings, config)
             clients = await stack.enter_async_context(Clients(hub, host.questions, max_bytes))
+            port, mcp_port = (bound.getsockname()[1] for bound in (listener, mcp_listener))
+            codes = Codes(mcp_port)
+            hub.page_link = codes.link
             lazy = LazyMcp(clients, host, mcp_options, Path(paths.results))
             await stack.enter_async_context(lazy)
             sockets = [
                 await stack.enter_async_context(serve_unix(clients, Path(paths.socket))),
                 await stack.enter_async_context(serve_mcp_stdio(lazy, Path(paths.mcp_socket))),
             ]
-            port, mcp_port = (bound.getsockname()[1] for bound in (listener, mcp_listener))
             record = self._record(port, mcp_port)
             assert database.identity is not None
             watch = HomeWatch(
@@ -162,11 +165,13 @@ class _Daemon:
             with _short_turns():
                 await asyncio.to_thread(_import_transports)
             from hubd.mcp.transports.http import serve_mcp_http
+            from hubd.page.site import PageSite
             from hubd.rpc.websocket import serve_websocket
 
             gate = Gate(secret, frozenset(settings.allowed_origins), hub.actors.has_token)
             await stack.enter_async_context(serve_websocket(clients, gate, listener))
-            await stack.enter_async_context(serve_mcp_http(lazy, gate, mcp_listener))
+            site = PageSite(clients, gate, mcp_port, codes)
+            await stack.enter_async_context(serve_mcp_http(lazy, gate, mcp_listener, site))
             report_blocking(asyncio.get_running_loop())
             logger.info(
                 "ready on %s, ws://%s:%d and http://%s:%d/mcp",
@@ -259,7 +264,7 @@ def _short_turns() -> Iterator[None]:
 def _import_transports() -> None:
     """Import the modules of TCP, which takes a while."""
     importlib.import_module("hubd.mcp.transports.http")
-    importlib.import_module("hubd.rpc.websocket")
+    importlib.import_module("hubd.page.site")
 
 
 def _allow_many_files() -> None:

@@ -114,6 +114,11 @@ class GatheringTransport:
         self._flush()
         self._transport.close()
 
+    @property
+    def inner(self) -> asyncio.Transport:
+        """The transport that writes each part at once."""
+        return self._transport
+
     def _flush(self) -> None:
         parts, self._parts = self._parts, None
         if parts:
@@ -128,6 +133,8 @@ class HttpConnection(H11Protocol):
 
     def __init__(self, config: Config, state: HttpState, app_state: dict[str, Any]) -> None:
         super().__init__(config, state, app_state)
+        # Has the connection after a WebSocket request; None before.
+        self._successor: asyncio.Protocol | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the transport, which can gather writes from now on."""
@@ -137,6 +144,41 @@ class HttpConnection(H11Protocol):
     def gathering(self) -> AbstractContextManager[None]:
         """Write everything inside the block at once, at its end."""
         return self._gathered.gathering()
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether a WebSocket protocol has the connection."""
+        return self._successor is not None
+
+    def websocket(self, path: str) -> asyncio.Protocol | None:
+        """Return a protocol for a WebSocket request; None to answer it as any other request."""
+        return None
+
+    def _should_upgrade(self) -> bool:
+        # Only as the first request: nothing of an earlier answer can follow then.
+        if (
+            self._get_upgrade() == b"websocket"
+            and self.scope["http_version"] == "1.1"
+            and self.cycle is None
+        ):
+            self._successor = self.websocket(self.scope["path"])
+        return self.is_handed_over
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Pass the connection to the successor, with the request and all bytes after it."""
+        assert self._successor is not None
+        self.connections.discard(self)
+        self.handed_over()
+        lines = [b"%b %b HTTP/1.1" % (event.method, event.target)]
+        lines += [b"%b: %b" % header for header in self.headers]
+        rest, _ = self.conn.trailing_data
+        transport = self._gathered.inner
+        transport.set_protocol(self._successor)
+        self._successor.connection_made(transport)
+        self._successor.data_received(b"\r\n".join([*lines, b"", rest]))
+
+    def handed_over(self) -> None:
+        """Called when a WebSocket protocol gets the connection, for subclasses."""
 
     @property
     def is_answering(self) -> bool:

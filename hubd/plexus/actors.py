@@ -42,6 +42,8 @@ class Origin(NamedTuple):
     parent: Identity | None = None
     # The root of the tree.
     root: Identity | None = None
+    # Whether the process belongs to another user of this machine, who is not the administrator.
+    is_other_user: bool = False
 
 
 class _Starting(Exception):
@@ -211,7 +213,7 @@ class Actors:
             _Starting: The process may belong to a child that is just being started.
         """
         if peer.uid is not None and peer.uid != os.getuid():
-            return Origin(None)
+            return Origin(None, is_other_user=peer.uid != 0)
         if not peer.pid:
             return Origin(UNKNOWN)
         for _ in range(ATTEMPTS):
@@ -233,7 +235,8 @@ class Actors:
                     raise _Starting
                 return Origin(UNKNOWN)
             processes.append(process)
-        return Origin(None, *processes[:2])
+        process, parent, *_ = *processes, None, None
+        return Origin(None, process, parent)
 
     def _forget_ended(self) -> None:
         """Remove programs with a token that have ended. The system does not report that."""

@@ -5,10 +5,10 @@ This module finds and imports them; `lifecycle.py` starts them.
 
 import importlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from hubd.activation.base import Activation
-from hubd.wire.lazy_dataclass import dataclass
 
 ENTRY_POINT_GROUP: Final = "hubd.plugins"
 

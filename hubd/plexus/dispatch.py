@@ -7,7 +7,6 @@ an error item. Knows nothing of sockets: items go to a `Caller`.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import nullcontext
 from contextvars import ContextVar
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -26,6 +25,7 @@ from hubd.errors import (
     InvalidParams,
     MethodNotFound,
     PermissionDenied,
+    Unavailable,
 )
 from hubd.plexus.encode import encode
 from hubd.plexus.grants import may_use, refusal, visible_hash, visible_methods
@@ -48,6 +48,7 @@ MAX_PATH: Final = 1000
 TURN_SECONDS: Final = 0.002
 
 INFO: Final = "_info"
+PAGE: Final = "_page"
 CANCELLED: Final = "the call was cancelled"
 
 
@@ -165,9 +166,12 @@ class Call:
             if path == INFO:
                 self.post(Data(self.stamp.metadata(), INFO, self._info()))
                 return self.finish()
+            if path == PAGE:
+                self.post(Data(self.stamp.metadata(), PAGE, self._page()))
+                return self.finish()
             route = self._route(path)
             events = self._begin(route, params)
-            count = 0
+            caller, count = self.caller, 0
             turn_began = perf_counter()
             try:
                 async for event in events:
@@ -176,10 +180,10 @@ class Call:
                         raise asyncio.CancelledError
                     count += 1
                     item = self._item(route, event, count)
-                    if self.caller.has_room:
-                        self.post(item)
-                    else:
+                    if not caller.has_room:
                         await self.send(item)
+                    elif not self.ended:
+                        caller.post(item)
                     if count > 1 and perf_counter() - turn_began > TURN_SECONDS:
                         await asyncio.sleep(0)
                         turn_began = perf_counter()
@@ -255,7 +259,8 @@ class Call:
         """End the stream."""
         if not self.ended:
             self.ended = True
-            self.caller.post(Done(self.stamp.metadata()))
+            stamp = self._stamp or self.stamp
+            self.caller.post(Done(stamp.metadata()))
 
     def _stamp_for(self, names: tuple[str, ...]) -> Stamp:
         return Stamp(names, visible_hash(self.hub.hash, self.actor))
@@ -291,7 +296,10 @@ class Call:
 
     def _begin(self, route: Route, params: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
         """Validate the params, and return the events of the method."""
-        with collection_paused() if self.large else nullcontext():
+        if self.large:
+            with collection_paused():
+                arguments = route.validate(params)
+        else:
             arguments = route.validate(params)
         target: Namespace | Activation = route.node.activation
         if route.is_universal:
@@ -305,7 +313,8 @@ class Call:
         if self.unawaited:
             raise Internal(f"{route.content_type}: {self.unawaited}")
         content = encode(event, route.spec.events, route.content_type, route.serialization)
-        return Data(self.stamp.metadata(), route.content_type, content)
+        stamp = self._stamp or self.stamp
+        return Data(stamp.metadata(), route.content_type, content)
 
     def _check_end(self, route: Route, count: int) -> None:
         if self.unawaited:
@@ -364,6 +373,16 @@ class Call:
                 for failed in self.hub.failed_plugins
             ]
         return to_json(info)
+
+    def _page(self) -> bytes:
+        if self.actor.is_agent:
+            raise PermissionDenied(
+                "only a person may open the page",
+                suggestion="Run hubd open outside of an agent",
+            )
+        if self.hub.page_link is None:
+            raise Unavailable("this hub has no page", suggestion="Start one with hubd start")
+        return to_json(self.hub.page_link())
 
 
 # The running call, which host calls of its method belong to. Background tasks that a method starts

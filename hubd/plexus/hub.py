@@ -160,6 +160,8 @@ class Hub:
         self.template_sources: list[TemplateSource] = []
         # The search index; set while plugins run, if the hub has a database.
         self.search: Search | None = None
+        # Returns the event of `_page`, an address with a new code; None without a page.
+        self.page_link: Callable[[], Mapping[str, Any]] | None = None
         # Called at every change.
         self._listeners: set[Callable[[Change], None]] = set()
 

@@ -126,8 +126,8 @@ class Namespace:
             text_of = by_style(self.hub, style, self._advise)
         if not isinstance(handle, list):
             owner, results = await resolve(self.hub, handle, within=self.node)
-            for resolved in await resolved_events(owner, results, text_of):
-                yield resolved
+            for entry in results:
+                yield resolved_event(owner, entry, text_of and await text_of(entry))
             return
         async with aclosing(resolve_each(self.hub, handle, within=self.node)) as answers:
             async for event in answer_events(handle, answers, text_of):
@@ -147,22 +147,17 @@ async def answer_events(
             text = handle if isinstance(handle, str) else dump(handle).decode()
             yield UnresolvedHandle(handle=text, code=answer.code, message=answer.message)
         else:
-            for event in await resolved_events(*answer, text_of):
-                yield event
+            owner, results = answer
+            for entry in results:
+                yield resolved_event(owner, entry, text_of and await text_of(entry))
 
 
-async def resolved_events(
-    owner: Node, results: list[Resolved], text_of: TextOf | None
-) -> list[Encoded]:
-    """Return `ResolvedHandle` events, without parsing and encoding the data again."""
-    events: list[Encoded] = []
-    for entry in results:
-        text = b"null" if text_of is None else to_json(await text_of(entry))
-        origin = _origin(owner.plugin_id, owner.path, entry.handle.method)
-        handle, summary = to_json(str(entry.handle)), to_json(entry.summary)
-        parts = handle, entry.kind.encode(), entry.json, origin, summary, text
-        events.append(Encoded(_RESOLVED % parts))
-    return events
+def resolved_event(owner: Node, entry: Resolved, text: str | None) -> Encoded:
+    """Return a `ResolvedHandle` event, without parsing and encoding the data again."""
+    origin = _origin(owner.plugin_id, owner.path, entry.handle.method)
+    handle, summary = to_json(str(entry.handle)), to_json(entry.summary)
+    parts = handle, entry.kind.encode(), entry.json, origin, summary, to_json(text)
+    return Encoded(_RESOLVED % parts)
 
 
 # A `ResolvedHandle`: handle, kind, data, origin, summary and text.

@@ -289,13 +289,14 @@ def _answer(target: _Target, result: object) -> Answer:
 
 
 def _resolved(target: _Target, event: object) -> Resolved:
-    context = {ORIGIN: target.owner.activation.origin}
-    json = encode(event, target.resolver.events, target.where, context)
-    handle_type = target.resolver.handle
+    owner, resolver, handle, _ = target
+    context = {ORIGIN: owner.activation.origin}
+    json = encode(event, resolver.events, target.where, context)
+    handle_type = resolver.handle
     # The data may be of another kind than most data of its handle type.
     kind = getattr(event, "resolved_kind", "") or handle_type.kind
-    line = _summary(handle_type.summary, event, target.handle, context)
-    return Resolved(target.handle, kind, json, line)
+    line = _summary(handle_type.summary, event, handle, context)
+    return Resolved(handle, kind, json, line)
 
 
 def _failure(target: _Target, error: Exception) -> HubError:

@@ -1,9 +1,9 @@
 """solar: the solar system as a tree of hubs, a demonstration of nesting, paths and handles."""
 
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
 
 from hubd.activation import Activation, Event, Handle, NotFound, method, resolver
-from hubd.wire.lazy_dataclass import dataclass
 
 
 class BodyRef(Handle, method="info", kind="document", summary="{name}, {body_type}"):

@@ -24,7 +24,11 @@ class RunningCall:
     __slots__ = ("_ended", "_running", "call", "task")
 
     def __init__(
-        self, call: Call, running: set["RunningCall"], ended: Callable[["RunningCall"], None]
+        self,
+        call: Call,
+        running: set["RunningCall"],
+        ended: Callable[["RunningCall"], None],
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.call = call
         # All running calls; this one removes itself at its end.
@@ -32,7 +36,8 @@ class RunningCall:
         self._ended = ended
         running.add(self)
         call.over = self._finish
-        self.task = asyncio.create_task(call.run())
+        # `create_task` would look up the loop and a factory for each call.
+        self.task = asyncio.Task(call.run(), loop=loop)
 
     def cancel(self, reason: str | None = None) -> None:
         """Cancel the call. Its stream ends in bounded time, even if the plugin keeps running."""
@@ -69,7 +74,7 @@ class Calls:
 
     def start(self, call: Call, ended: Callable[[RunningCall], None]) -> RunningCall:
         """Run a call; `ended` is called when it is over."""
-        return RunningCall(call, self._running, ended)
+        return RunningCall(call, self._running, ended, asyncio.get_running_loop())
 
     async def end(self) -> None:
         """Let calls finish for a moment, then cancel the rest. Takes bounded time."""

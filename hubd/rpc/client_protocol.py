@@ -51,7 +51,7 @@ class ClientProtocol(asyncio.Protocol):
         # Transports of uvloop do not derive from asyncio's class.
         stream = cast(asyncio.Transport, transport)
         self._transport = stream
-        self._outbox = Outbox(stream, enframe)
+        self._outbox = Outbox(stream, enframe, self._clients.flushes)
         self._inbox = Inbox(stream, take)
 
     def _identify(self, finding: Coroutine[Any, Any, tuple[Origin, Actor]]) -> None:

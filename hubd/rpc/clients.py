@@ -9,6 +9,7 @@ from hubd.plexus.hub import Hub
 from hubd.plexus.questions import Questions
 from hubd.rpc.calls import Calls
 from hubd.rpc.connection import Connection, FrameWriter
+from hubd.rpc.flushes import Flushes
 from hubd.wire.caller import Client
 from hubd.wire.limits import MAX_MESSAGE_MIB, MESSAGE_SECONDS, MIB
 
@@ -42,6 +43,8 @@ class Clients:
         self.questions = questions
         self.max_message_bytes = max_message_bytes
         self.calls = Calls()
+        # Sends the queued frames of all connections.
+        self.flushes = Flushes()
         # Each entry is removed when its connection is lost.
         self._connected: dict[Link, Connection] = {}
         # Set when the block ends: new clients and new calls are refused.

@@ -88,10 +88,10 @@ class Connection:
         """
         self.idle_since = monotonic()
         action = self._session.receive(message)
-        if isinstance(action, Reply):
-            self._writer.write(action.frame)
-        elif isinstance(action, Start):
+        if isinstance(action, Start):
             self._start(action)
+        elif isinstance(action, Reply):
+            self._writer.write(action.frame)
         elif isinstance(action, Cancel):
             is_running = self.cancel(action.subscription)
             problem = None if is_running else f"no call {action.subscription} is running"
@@ -132,10 +132,9 @@ class Connection:
             self._writer.write(start.reply)
             call.fail(refusal)
             return
-        running = self._all_calls.start(call, self._ended)
         # Most calls end soon, so the reply and their items are one write.
         self._writer.hold(start.reply)
-        self._calls[start.subscription] = running
+        self._calls[start.subscription] = self._all_calls.start(call, self._ended)
 
     def _ended(self, running: RunningCall) -> None:
         caller = running.call.caller

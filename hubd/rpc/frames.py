@@ -32,7 +32,8 @@ class Splitter:
     """Splits a client's bytes into frames, starting with the first frame."""
 
     def __init__(self, max_bytes: int = MAX_MESSAGE_MIB * MIB) -> None:
-        self._max_bytes = max_bytes
+        # The longest message. It may change at any time.
+        self.max_bytes = max_bytes
         # The start of an incomplete frame.
         self._partial = b""
         # Bytes of the current frame that the protocol still has to receive.
@@ -52,14 +53,16 @@ class Splitter:
 
         Otherwise return None, and `split` must read the bytes.
         """
-        if len(data) < _LONG_HEAD or data[0] != _WHOLE_TEXT or self.is_unfinished:
+        if len(data) < _LONG_HEAD or data[0] != _WHOLE_TEXT:
+            return None
+        if self._partial or self._foreign or self._in_fragments:
             return None
         size, start = data[1] - _MASKED, _SHORT_HEAD
         if size == _IN_TWO_BYTES:
             size, start = int.from_bytes(data[2:4]), _LONG_HEAD
         elif not 0 <= size < _IN_TWO_BYTES:
             return None
-        if size > self._max_bytes or len(data) != start + size:
+        if size > self.max_bytes or len(data) != start + size:
             return None
         return _unmask(data[start:], data[start - _KEY_BYTES : start])
 
@@ -86,11 +89,11 @@ class Splitter:
             if not start:
                 self._partial = data[at:]
                 return
-            if end - start > self._max_bytes and not data[at] & _CONTROL:
+            if end - start > self.max_bytes and not data[at] & _CONTROL:
                 # The rest is dropped on arrival, so that the next frames can be read.
                 self._foreign = max(0, end - len(data))
                 self._is_dropping = self._foreign > 0
-                raise TooLarge.in_bytes(self._max_bytes)
+                raise TooLarge.in_bytes(self.max_bytes)
             if not self._is_message(data[at], data[at + 1], end - start):
                 self._foreign = end - at
             elif end > len(data):

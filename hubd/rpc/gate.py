@@ -14,6 +14,9 @@ _OURS: Final = lazy_pattern(
     r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII
 )
 
+# The names in an own address.
+_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+
 # Header with the token of the session that a client belongs to.
 SESSION_HEADER: Final = "X-Plexus-Session"
 
@@ -75,6 +78,11 @@ class Gate:
             return tokens[0] if len(tokens) == 1 else ""
         bearer = _bearer(headers)
         return bearer if bearer is not None and self.is_session_token(bearer) else None
+
+
+def own_origins(port: int) -> frozenset[str]:
+    """Return the origins of web pages that this daemon serves on a port."""
+    return frozenset(f"http://{name}:{port}" for name in _NAMES)
 
 
 def _bearer(headers: Headers) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from hubd.plexus.params.large import parse
 from hubd.wire import jsonrpc
-from hubd.wire.jsonrpc import INVALID_PARAMS, PARSE_ERROR, Malformed, Request, TooLarge
+from hubd.wire.jsonrpc import INVALID_PARAMS, PARSE_ERROR, Malformed, Request
 from hubd.wire.limits import LARGE_BYTES
 
 
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
     request: Request
 
 
-# The params of `{root}.call`, in the order of an array.
+# The params of `{root}.call`.
 _CALL_PARAMS: Final = ("method", "params", "context")
 
 Action = Reply | Start | Cancel | Answer
@@ -57,7 +57,8 @@ class Session:
         self._respond = f"{root}.respond"
         self._cancel = f"{root}.cancel"
         self._call = f"{root}.call"
-        self._schema = f"{root}.schema"
+        # The params of methods that take them in an array, in order.
+        self._positional = {self._call: _CALL_PARAMS, f"{root}.schema": ("method",)}
         # The id of the newest subscription; they count up and are never used twice.
         self._last = 0
 
@@ -68,43 +69,32 @@ class Session:
             TooLarge: The message exceeds a limit. The connection must be closed.
         """
         try:
-            return self._read(message)
-        except TooLarge:
-            raise
-        except Malformed as error:
-            return Reply(error.frame)
-
-    def _read(self, message: bytes) -> Action | None:
-        try:
             parsed = parse(message)
         except ValueError as error:
-            raise Malformed(PARSE_ERROR, f"not JSON: {error}") from None
-        request = jsonrpc.read_request(parsed)
+            return Reply(jsonrpc.failure(None, PARSE_ERROR, f"not JSON: {error}"))
         try:
-            return self._act(request, message)
-        except Malformed:
-            if request.wants_reply:
-                raise
-            return None  # a notification is never answered
-
-    def _act(self, request: Request, message: bytes) -> Action | None:
-        if request.method == self._respond:
-            return _answer(request)
-        if request.method == self._cancel:
-            return _cancel(request)
-        # Nobody could be told the subscription of a call that wants no reply.
-        return self._start(request, message) if request.wants_reply else None
+            request = jsonrpc.read_request(parsed)
+        except Malformed as error:
+            return Reply(error.frame)
+        try:
+            if request.method == self._respond:
+                return _answer(request)
+            if request.method == self._cancel:
+                return _cancel(request)
+            # Nobody could be told the subscription of a call that wants no reply.
+            return self._start(request, message) if request.wants_reply else None
+        except Malformed as error:
+            # A notification is never answered.
+            return Reply(error.frame) if request.wants_reply else None
 
     def _start(self, request: Request, message: bytes) -> Start:
+        params = request.params
+        if not isinstance(params, dict):
+            params = request.named_params(self._positional.get(request.method, ()))
         context: object = None
         if request.method == self._call:
-            params = request.named_params(_CALL_PARAMS)
             # The message was parsed for this call, so the dictionary may change.
             context = params.pop("context", None)
-        elif request.method == self._schema:
-            params = request.named_params(("method",))
-        else:
-            params = request.named_params(())
         self._last += 1
         reply = jsonrpc.success(request.id, self._last)
         large = len(message) > LARGE_BYTES

@@ -42,7 +42,7 @@ async def serve_websocket(
     clients: Clients, gate: Gate, listener: socket.socket
 ) -> AsyncIterator[None]:
     """Accept clients on a bound socket."""
-    acceptor = Acceptor(listener, lambda: _WebSocket(clients, gate))
+    acceptor = Acceptor(listener, lambda: WebSocket(clients, gate))
     try:
         yield
     finally:
@@ -56,7 +56,7 @@ async def _find_actor(
     return origin, actors.admit(origin, PERSON, token, origin.process)
 
 
-class _WebSocket(ClientProtocol):
+class WebSocket(ClientProtocol):
     """Moves bytes between a TCP connection and the WebSocket protocol."""
 
     def __init__(self, clients: Clients, gate: Gate) -> None:
@@ -77,7 +77,7 @@ class _WebSocket(ClientProtocol):
         self._handshake_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._attach(transport, self._enframe, self._receive)
+        self._attach(transport, text_frame, self._receive)
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         self._handshake_timer = loop.call_later(HANDSHAKE_SECONDS, self._transport.abort)
@@ -90,12 +90,12 @@ class _WebSocket(ClientProtocol):
             self._act()
             return
         assert self._inbox is not None
-        self._inbox.begin_turn()
         message = self._splitter.whole(data)
         if message is not None:
-            self._deadline.note(is_unfinished=False, is_new=True)
-            self._inbox.put(message)
+            # No message was incomplete, so the deadline does not change.
+            self._inbox.put_only(message)
             return
+        self._inbox.begin_turn()
         self._has_finished_message = False
         try:
             for piece, is_message in self._splitter.split(data):
@@ -119,13 +119,23 @@ class _WebSocket(ClientProtocol):
         self._has_finished_message = True
         self._inbox.put(message)
 
+    @property
+    def _accepts_messages(self) -> bool:
+        """Whether messages are handled: from the handshake until the client is refused."""
+        return self._connection is not None
+
     def _receive(self, message: bytes) -> None:
-        if self._connection is None or self._protocol.state is not OPEN:
+        assert self._outbox is not None
+        if not self._accepts_messages or self._outbox.is_closing:
             return
         try:
-            self._connection.receive(message)
+            self._handle(message)
         except TooLarge as error:
             self._refuse(error)
+
+    def _handle(self, message: bytes) -> None:
+        assert self._connection is not None
+        self._connection.receive(message)
 
     def eof_received(self) -> None:
         self._protocol.receive_eof()
@@ -147,13 +157,16 @@ class _WebSocket(ClientProtocol):
 
     def _refuse(self, error: Malformed) -> None:
         """Send an error, then close."""
-        if self._connection is None:
+        if not self._accepts_messages:
             return
         self._fragments.clear()
+        code = self._close_code(error)
         self._send_last(error)
-        is_large = isinstance(error, TooLarge)
-        code = CloseCode.MESSAGE_TOO_BIG if is_large else CloseCode.POLICY_VIOLATION
         self._close(code, error.message)
+
+    def _close_code(self, error: Malformed) -> int:
+        is_large = isinstance(error, TooLarge)
+        return CloseCode.MESSAGE_TOO_BIG if is_large else CloseCode.POLICY_VIOLATION
 
     def _shake_hands(self, data: bytes) -> bytes:
         """Pass the request to the protocol; return the bytes after it."""
@@ -167,10 +180,13 @@ class _WebSocket(ClientProtocol):
 
     def _act(self) -> None:
         """Handle the events of the received bytes, then send the protocol's reply."""
+        if self._protocol.state > OPEN:
+            assert self._outbox is not None
+            self._outbox.refuse_frames()
         for event in self._protocol.events_received():
             if isinstance(event, Request):
                 self._open(event)
-            elif isinstance(event, Frame) and self._connection is not None:
+            elif isinstance(event, Frame) and self._accepts_messages:
                 self._take(event)
         self._send_protocol_bytes()
 
@@ -192,9 +208,13 @@ class _WebSocket(ClientProtocol):
             return
         if self._handshake_timer is not None:
             self._handshake_timer.cancel()
+        self._splitter = Splitter(self._max_bytes)
+        self._admit(token)
+
+    def _admit(self, token: str | None) -> None:
+        """Let the client call methods as soon as its actor is found."""
         assert self._outbox is not None
         try:
-            # The actor is found before the first message is passed on.
             client = Client("websocket", session_token=token, actor=UNKNOWN)
             self._connection = self._clients.connect(
                 self, self._outbox, client, trusts_context=False
@@ -204,8 +224,7 @@ class _WebSocket(ClientProtocol):
         else:
             assert self._transport is not None
             connection = self._transport.get_extra_info("socket")
-            self._identify(_find_actor(actors, connection, token))
-            self._splitter = Splitter(self._max_bytes)
+            self._identify(_find_actor(self._clients.hub.actors, connection, token))
 
     def _take(self, frame: Frame) -> None:
         if frame.opcode is Opcode.BINARY:
@@ -223,18 +242,14 @@ class _WebSocket(ClientProtocol):
             self._fragments_bytes = 0
             self._finish_message(message)
 
-    def _enframe(self, frame: bytes) -> bytes:
-        if self._protocol.state is not OPEN:
-            return b""
-        return text_frame(frame)
-
-    def _close(self, code: CloseCode, reason: str) -> None:
+    def _close(self, code: int, reason: str) -> None:
         assert self._transport is not None
         assert self._outbox is not None
         self._outbox.flush()
         if self._protocol.state is OPEN:
             # A closing frame has room for 123 bytes.
             self._protocol.send_close(code, reason.encode()[:123].decode(errors="ignore"))
+        self._outbox.refuse_frames()
         self._send_protocol_bytes()
         asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._transport.abort)
 

@@ -21,11 +21,13 @@ _LAZY_RESULTS: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 class Tx:
     """A running transaction. Valid only inside the function that received it."""
 
-    __slots__ = ("messages", "news", "raw", "topics")
+    __slots__ = ("cursor", "messages", "news", "raw", "topics")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         # For storage modules that need the speed. They must not begin, commit or roll back.
         self.raw = connection
+        # For statements without rows, or whose rows are read at once. It saves a cursor for each.
+        self.cursor = connection.cursor()
         # The topics to wake once the transaction is on disk.
         self.topics: list[Hashable] = []
         # For a mention of a topic, the rows that were added to it. Listeners get them in memory.
@@ -55,11 +57,7 @@ class Job:
     __slots__ = ("code", "error", "function", "future", "in_thread", "result")
 
     def __init__(
-        self,
-        function: Callable[[Tx], Any],
-        future: asyncio.Future[Any],
-        *,
-        in_thread: bool,
+        self, function: Callable[[Tx], Any], future: asyncio.Future[Any], *, in_thread: bool
     ) -> None:
         self.function = function
         self.future = future

@@ -12,6 +12,9 @@ MIN_PREFIX: Final = 8
 MIN_ENDING: Final = 4
 
 _DIGITS: Final = frozenset("0123456789abcdef")
+# The bits that say which version an id has.
+_VERSION_4: Final = 4 << 76 | 0b10 << 62
+_VERSION_7: Final = 7 << 76 | 0b10 << 62
 _LAYOUT: Final = (8, 12, 16, 20)
 
 # The time of the last version 7 id, in 1/4096 ms. It only increases.
@@ -21,7 +24,7 @@ _last_tick = 0
 def uuid4() -> bytes:
     """Return a random id."""
     value = int.from_bytes(os.urandom(16))
-    return _marked(value, 4)
+    return (value & ~(0xF << 76 | 0b11 << 62) | _VERSION_4).to_bytes(16)
 
 
 def uuid7() -> bytes:
@@ -30,7 +33,8 @@ def uuid7() -> bytes:
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
     tick = milliseconds << 12 | rest * 4096 // 1_000_000
     _last_tick = tick = tick if tick > _last_tick else _last_tick + 1
-    return _marked((tick >> 12) << 80 | (tick & 0xFFF) << 64 | random.getrandbits(62), 7)
+    time_bits = (tick >> 12) << 80 | (tick & 0xFFF) << 64
+    return (time_bits | _VERSION_7 | random.getrandbits(62)).to_bytes(16)
 
 
 def text(value: bytes) -> str:
@@ -67,9 +71,3 @@ def ending(written: str) -> str | None:
     if not MIN_ENDING <= len(digits) <= 32 or not _DIGITS.issuperset(digits):
         return None
     return digits
-
-
-def _marked(value: int, version: int) -> bytes:
-    """Return the id with the bits of its version."""
-    value = value & ~(0xF << 76) | version << 76
-    return (value & ~(0b11 << 62) | 0b10 << 62).to_bytes(16)

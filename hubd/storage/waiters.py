@@ -65,4 +65,5 @@ class Waiters:
                 additions = [rows for each, rows in news if each == topic]
                 rows = [row for rows in additions for row in rows]
                 self._listeners[topic](rows if len(additions) == changes else None)
-            self.wake(topic)
+            if topic in self._events:
+                self.wake(topic)

@@ -143,8 +143,11 @@ class Writer:
         self._is_scheduled = False
         batch, waiting = self._batch, self._waiting
         turn_ends = perf_counter() + TURN_SECONDS
-        while waiting and len(batch.jobs) < MAX_GROUP and not self._is_long(waiting[0]):
-            job = waiting.popleft()
+        while waiting and len(batch.jobs) < MAX_GROUP:
+            job = waiting[0]
+            if job.in_thread or (job.code in self._long and self._is_still_long(job)):
+                break
+            waiting.popleft()
             batch.jobs.append(job)
             if not self._run_in_loop(job):
                 self._roll_back()
@@ -179,10 +182,9 @@ class Writer:
             and self._log_pages.count() < AUTOCHECKPOINT_PAGES - PAGES_BEFORE_CHECKPOINT
         )
 
-    def _is_long(self, job: Job) -> bool:
-        if job.in_thread or job.code not in self._long:
-            return job.in_thread
+    def _is_still_long(self, job: Job) -> bool:
         # After some runs in the thread, the function gets another chance.
+        assert job.code is not None
         runs = self._long[job.code] - 1
         if runs:
             self._long[job.code] = runs

@@ -1,11 +1,9 @@
 """The caller of a method: its client program and actor, and its directory and environment."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final, Literal
-
-from hubd.wire.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ values.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -41,6 +41,9 @@ class WireHandle:
     method: str
     meta: tuple[str, ...] = ()
 
+    # The canonical text, if the handle was read from it.
+    _canonical: str = field(default="", init=False, compare=False, repr=False)
+
     def __post_init__(self) -> None:
         """Refuse parts that can't be written as text and read back."""
         head = (self.plugin, self.version, self.method)
@@ -63,7 +66,7 @@ class WireHandle:
 
     def __str__(self) -> str:
         """Return the canonical text."""
-        return write(self.plugin, self.version, self.method, self.meta)
+        return self._canonical or write(self.plugin, self.version, self.method, self.meta)
 
     @property
     def major(self) -> str:
@@ -127,12 +130,14 @@ def parse(text: str) -> WireHandle:
         raise InvalidHandle(f"{_quoted(text)}: unexpected {_quoted(rest[0])} after the method")
     values = rest[1:].split(":") if rest else []
     if rest.isascii() and rest.isprintable() and "%" not in rest:
-        # The common case: all parts are valid as they are.
-        return _unchecked(plugin, version, method, tuple(values))
+        # The common case: all parts are valid as they are, and nothing needs an escape.
+        return _unchecked(plugin, version, method, tuple(values), text)
     return WireHandle(plugin, version, method, tuple(map(_unescape, values)))
 
 
-def _unchecked(plugin: str, version: str, method: str, meta: tuple[str, ...]) -> WireHandle:
+def _unchecked(
+    plugin: str, version: str, method: str, meta: tuple[str, ...], text: str
+) -> WireHandle:
     """Return the handle of parts that are valid. The checks take as long as the parsing."""
     handle = object.__new__(WireHandle)
     write_field = object.__setattr__
@@ -140,6 +145,7 @@ def _unchecked(plugin: str, version: str, method: str, meta: tuple[str, ...]) ->
     write_field(handle, "version", version)
     write_field(handle, "method", method)
     write_field(handle, "meta", meta)
+    write_field(handle, "_canonical", text)
     return handle
 
 

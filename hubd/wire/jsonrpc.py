@@ -35,6 +35,10 @@ INVALID_PARAMS: Final = -32602
 
 Id = str | int | float | None
 
+# `isinstance(value, str | int)` would create the union each time.
+_PLAIN_IDS: Final = (str, int)
+_CONTAINERS: Final = (dict, list)
+
 
 class Malformed(Exception):
     """The message is not a JSON-RPC 2.0 request."""
@@ -115,7 +119,7 @@ def read_request(message: object) -> Request:
     params = message.get("params")
     if params is None:
         params = {}
-    if not isinstance(params, dict | list):
+    if not isinstance(params, _CONTAINERS):
         raise Malformed(INVALID_REQUEST, "'params' must be an object or an array", request_id)
     return Request(request_id, "id" in message, method, params)
 
@@ -123,7 +127,7 @@ def read_request(message: object) -> Request:
 def _is_id(value: object) -> TypeGuard[Id]:
     if isinstance(value, float):
         return math.isfinite(value)
-    return isinstance(value, str | int | None) and not isinstance(value, bool)
+    return value is None or (isinstance(value, _PLAIN_IDS) and not isinstance(value, bool))
 
 
 def request(request_id: Id, method: str, params: object) -> bytes:

@@ -2,7 +2,8 @@
 
 `dataclasses.dataclass` compiles about six functions for each class. For all classes of hubd this
 took a sixth of the daemon's start, and a daemon creates objects of few of them. Use the original
-for classes with `slots=True`, and for classes that code inspects before it creates an object.
+for classes with `slots=True`, for classes that code inspects before it creates an object, and for
+classes with objects in every daemon, because a class costs more here in the end.
 """
 
 import dataclasses
@@ -46,6 +47,7 @@ def _finish(cls: type) -> None:
     arguments = cls.__dict__[_ARGUMENTS]
     dataclasses.dataclass(init=False, **arguments)(cls)
     # Its `__init__` sets the inherited fields, so it is the one that the class needs.
-    heir = dataclasses.make_dataclass(cls.__name__, (), bases=(cls,), **arguments)
+    only_init = {**arguments, "repr": False, "eq": False, "order": False}
+    heir = dataclasses.make_dataclass(cls.__name__, (), bases=(cls,), **only_init)
     cls.__init__ = heir.__init__  # type: ignore[misc]
     delattr(cls, _ARGUMENTS)

@@ -52,7 +52,13 @@ _JOINING = (
 _RIGHT_TO_LEFT = "\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff"
 _IDEOGRAPHS = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
+# Invisible characters of a run that `clean` shows; the others are counted.
+_MAX_NAMES = 16
+# The longest run that is counted as one. A limit keeps the memory of the expression small.
+_MAX_RUN = 4096
+
 _INVISIBLE = lazy_pattern(
+    "(?:"
     # Always shown: embeddings, overrides, isolates, zero width spaces, fillers, tags, separators.
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2028-\u202e\u2060-\u206f"
     "\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -62,18 +68,22 @@ _INVISIBLE = lazy_pattern(
     f"|(?<![{_RIGHT_TO_LEFT}])[\u200e\u200f](?![{_RIGHT_TO_LEFT}])"
     "|(?:(?<=[\\s\u200b-\u200f\ufe00-\ufe0f\U000e0100-\U000e01ef])|(?<![\\s\\S]))[\ufe00-\ufe0f]"
     f"|(?<![{_IDEOGRAPHS}])[\U000e0100-\U000e01ef]"
+    f"){{1,{_MAX_RUN}}}+"
 )
 
 
 def clean(text: str) -> str:
-    """Return the text without control characters, and with invisible ones as `‹U+202E›`."""
+    """Return the text without control characters, and with invisible ones as `‹U+202E›`.
+
+    Of a long run of invisible characters, the first ones are shown and the others counted.
+    """
     if text.isascii() and text.isprintable():
         return text
     rest = text.translate(_HARMLESS)
     if rest.isascii() and rest.isprintable():
         return text
     text = _CONTROLS.sub("", _SEQUENCES.sub("", text))
-    return text if text.isascii() else _INVISIBLE.sub(_name, text)
+    return text if text.isascii() else _INVISIBLE.sub(_first_names, text)
 
 
 def clean_output(text: str) -> str:
@@ -98,8 +108,8 @@ def reveal(text: str) -> str:
 
     For text that a person judges, such as a command that is about to run.
     """
-    text = _CONTROLS.sub(_name, text)
-    return text if text.isascii() else _INVISIBLE.sub(_name, text)
+    text = _CONTROLS.sub(_names, text)
+    return text if text.isascii() else _INVISIBLE.sub(_names, text)
 
 
 def is_visible(text: str) -> bool:
@@ -121,8 +131,16 @@ def escape_json(text: str) -> str:
     return _INVISIBLE.sub(_escape, _CONTROLS.sub(_escape, text))
 
 
-def _name(match: "re.Match[str]") -> str:
-    return f"‹U+{ord(match[0]):04X}›"
+def _names(match: "re.Match[str]") -> str:
+    return "".join([f"‹U+{ord(character):04X}›" for character in match[0]])
+
+
+def _first_names(match: "re.Match[str]") -> str:
+    more = match.end() - match.start() - _MAX_NAMES
+    if more <= 0:
+        return _names(match)
+    names = [f"‹U+{ord(character):04X}›" for character in match[0][:_MAX_NAMES]]
+    return f"{''.join(names)}‹{more} more›"
 
 
 def _escape(match: "re.Match[str]") -> str:

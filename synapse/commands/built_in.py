@@ -56,6 +56,24 @@ def doctor(context: typer.Context, as_json: Json = False) -> int:
     return 0 if all(finding.ok for finding in findings) else 1
 
 
+@app.command("open")
+def open_page(
+    context: typer.Context,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
+) -> int:
+    """Open the hub's page in the browser."""
+    from hubd.wire import page_link
+    from synapse.commands.page import page_address
+
+    url = page_address(_hub(context))
+    _print(url)
+    if no_browser or not page_link.show(url):
+        sys.stderr.write(f"{page_link.HINT}\n")
+    return 0
+
+
 @app.command()
 def schema(
     context: typer.Context,

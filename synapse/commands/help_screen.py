@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import io
 import shutil
-import sys
-from contextlib import redirect_stdout
-from types import ModuleType
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
+from rich import markup
 from rich.text import Text
+from typer import rich_utils
+from typer.main import get_command
 
 from hubd.wire.terminal import clean
 from synapse.commands.typer_app import build
 from synapse.help import continued, method_end, namespace_end
 from synapse.params.schemas import dashed
-from synapse.render.human import console
+from synapse.render.console import console
 from synapse.render.wrapping import wrapped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from synapse.argv import Invocation
     from synapse.hub.cache import Cache
 
@@ -53,42 +56,28 @@ def help_screen(cache: Cache, invocation: Invocation) -> str:
     return f"{text.rstrip()}\n{capture.get()}"
 
 
-def _rich_utils() -> Any:
-    """Return the module that draws Typer's help.
-
-    It imports Markdown and tracebacks, which take a third of its time and which this help does not
-    use. While it is imported, empty classes stand for them.
-    """
-    unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
-    absent = [name for name in unused if name not in sys.modules]
-    for name in absent:
-        module = ModuleType(name)
-        setattr(module, unused[name], type(unused[name], (), {}))
-        sys.modules[name] = module
-    try:
-        from typer import rich_utils
-    finally:
-        for name in absent:
-            del sys.modules[name]
-    return rich_utils
-
-
 def _typer_help(cache: Cache, invocation: Invocation) -> str:
     """Return Typer's help, drawn for the terminal but not written to it."""
-    from typer.main import get_command
-
-    rich_utils = _rich_utils()
     command: Any = get_command(build(cache, invocation, lambda tokens: None, is_help=True))
     context = command.make_context("synapse", [], resilient_parsing=True)
     for word in (*invocation.path, *filter(None, [dashed(invocation.method)])):
         command = command.get_command(context, word)
         context = type(context)(command, info_name=word, parent=context)
-    saved = rich_utils.MAX_WIDTH, rich_utils.FORCE_TERMINAL
+    with _drawn_for_terminal(), redirect_stdout(io.StringIO()) as output:
+        command.get_help(context)
+    return output.getvalue()
+
+
+@contextmanager
+def _drawn_for_terminal() -> Iterator[None]:
+    """Let Typer draw with the width of the terminal, with styles and without emojis."""
+    # Typer can't be told that `:key:` in a text is not the name of an emoji.
+    render: Any = markup
+    saved = rich_utils.MAX_WIDTH, rich_utils.FORCE_TERMINAL, render._emoji_replace
     rich_utils.MAX_WIDTH = shutil.get_terminal_size().columns
     rich_utils.FORCE_TERMINAL = True
+    render._emoji_replace = lambda text, **options: text
     try:
-        with redirect_stdout(io.StringIO()) as output:
-            command.get_help(context)
+        yield
     finally:
-        rich_utils.MAX_WIDTH, rich_utils.FORCE_TERMINAL = saved
-    return output.getvalue()
+        rich_utils.MAX_WIDTH, rich_utils.FORCE_TERMINAL, render._emoji_replace = saved

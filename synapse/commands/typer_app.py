@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Typer leaves all tokens after the method to the parser of params.
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+# The most characters of choices in the column of types.
+MAX_CHOICES = 16
 # Only `synapse self` has the option; for other commands help_screen.py asks for the help.
 _NO_HELP_OPTION: dict[str, Any] = {"help_option_names": []}
 
@@ -141,16 +143,28 @@ def _parameters(schema: MethodSchema) -> list[_Option]:
         if is_switch:
             # A second column for the opposite flag would take the room of the texts.
             text = f"{text} (or --no-{flag[2:]})".strip()
+        metavar, text = _narrow(clean(kind), text)
         panel = "Required" if name in needed else "Optional"
-        options.append(([flag], None if is_switch else clean(kind), text, panel))
+        options.append(([flag], None if is_switch else metavar, text, panel))
     return options
 
 
 def _output_options() -> list[_Option]:
-    return [
-        (flags.split(", "), metavar or None, text, "Output")
-        for flags, metavar, text in OUTPUT_OPTIONS
-    ]
+    options: list[_Option] = []
+    for flags, kind, text in OUTPUT_OPTIONS:
+        metavar, text = _narrow(kind, text)
+        options.append((flags.split(", "), metavar or None, text, "Output"))
+    return options
+
+
+def _narrow(metavar: str, text: str) -> tuple[str, str]:
+    """Move long choices from the column of types, which would take the room of all texts."""
+    if "|" not in metavar or len(metavar) <= MAX_CHOICES:
+        return metavar, text
+    choices = metavar.removesuffix("…")
+    # An ellipsis stands for a repeated option.
+    word = "choice" if choices == metavar else "choice…"
+    return word, f"{text} (one of {choices.replace('|', ', ')})".strip()
 
 
 def _option(number: int, flags: list[str], metavar: str | None, text: str, panel: str) -> Any:

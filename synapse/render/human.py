@@ -5,17 +5,15 @@ Text from the hub may be a model's, so `hubd/wire/terminal.py` removes its contr
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.text import Text
 
 from hubd.wire.terminal import clean, one_line
 from synapse.render.columns import Columns, declared_columns, field_columns
+from synapse.render.console import console
 from synapse.render.lines import EventLines, fields_line
 from synapse.render.plain import ProgressLines, text_of, warn
 from synapse.render.tables import rows_of, table
@@ -37,23 +35,6 @@ if TYPE_CHECKING:
 MAX_TABLE_ROWS = 5000
 # The most characters of a text that are folded between words.
 MAX_FOLDED = 100_000
-
-
-class _Console(Console):
-    """A console that raises an error if its pipe is closed."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-def console(*, stderr: bool = False) -> Console:
-    """Return a console with the colour and the width of the terminal."""
-    # Rich assumes 80 columns for every dumb terminal.
-    dumb = os.environ.get("TERM", "").lower() in ("dumb", "unknown")
-    width, height = shutil.get_terminal_size() if dumb else (None, None)
-    return _Console(
-        stderr=stderr, width=width, height=height, highlight=False, emoji=False, markup=False
-    )
 
 
 class Human:

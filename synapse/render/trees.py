@@ -54,8 +54,9 @@ class Trees:
     def _draw(self, fields: dict[str, Any], nodes: list[dict[str, Any]]) -> None:
         width = self._human.console.width
         parts = [short_uuid(fields.get("tree_id")) or flat(str(fields.get("tree_id", "")))]
-        names = [flat(str(name)) for node in nodes for name in node.get("marks") or ()]
-        parts = [*names[:1], *parts]
+        names = [name for node in nodes for name in node.get("marks") or ()]
+        title = fields.get("title") or next(iter(names), "")
+        parts = [*filter(None, [flat(str(title))]), *parts]
         more = fields.get("more")
         more = more if isinstance(more, int) else 0
         if is_conversation(nodes):
@@ -120,7 +121,7 @@ class Trees:
         return self._human.values.cell("created_at", node["created_at"]).text.removesuffix(" ago")
 
     def _show_fields(self, fields: dict[str, Any]) -> None:
-        hidden = ("type", "render", "more", "tree_id")
+        hidden = ("type", "render", "more", "tree_id", "title")
         rest = {name: value for name, value in fields.items() if name not in hidden}
         if rest:
             self._human.show_fields(rest)

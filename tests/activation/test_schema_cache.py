@@ -1,11 +1,23 @@
 """Cached schemas are the same as schemas that are built."""
 
 import json
+import sys
 from pathlib import Path
 
+import pytest
+
+from hubd.activation import Event, method
+from hubd.activation.method import MethodMark, mark_of, read_method
 from hubd.activation.schema_cache import SchemaCache, fingerprint
 from hubd.wire.paths import Paths
 from tests.support import Daemon, events_of
+
+# The decorator hides the module of the same name.
+METHOD_MODULE = sys.modules[MethodMark.__module__]
+
+
+class Greeting(Event):
+    text: str
 
 
 def opened(file: Path) -> SchemaCache:
@@ -88,3 +100,41 @@ def test_a_daemon_has_the_same_schemas_with_and_without_a_cache(home: Path) -> N
             assert before[0]["value"] == schemas[-1][0][0]["hash"]
     assert schemas[0] == schemas[1]
     assert json.loads(file.read_bytes())["texts"]
+
+
+def test_the_signature_of_a_cached_method_is_read_when_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @method
+    async def greet(self: object, name: str) -> Greeting:
+        """Greet a person."""
+        return Greeting(text=name)
+
+    greet.__module__ = "hubd.plugins.x"
+    cache = opened(tmp_path / "schemas.json")
+    monkeypatch.setattr(METHOD_MODULE, "SCHEMA_CACHE", cache)
+    mark = mark_of(greet)
+    assert isinstance(mark, MethodMark)
+    first, second = (read_method("X", greet, mark) for _ in range(2))
+    assert "signature" in vars(first)
+    assert "signature" not in vars(second)
+    assert second.description == "Greet a person."
+    assert second.events == (Greeting,)
+    assert second.params_schema == first.params_schema
+
+
+def test_a_method_with_a_mistake_is_never_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @method(completes={"wrong": "x.list"})
+    async def greet(self: object, name: str) -> Greeting:
+        """Greet a person."""
+        return Greeting(text=name)
+
+    greet.__module__ = "hubd.plugins.x"
+    monkeypatch.setattr(METHOD_MODULE, "SCHEMA_CACHE", opened(tmp_path / "schemas.json"))
+    mark = mark_of(greet)
+    assert isinstance(mark, MethodMark)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="unknown parameter 'wrong'"):
+            read_method("X", greet, mark)

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from hubd.activation import Activation
+from hubd.activation.schema_cache import SchemaCache
 from hubd.activation.settings import read_settings, variable
 from hubd.config import read_file
 from hubd.errors import InvalidParams
@@ -187,3 +188,36 @@ def test_an_invalid_configuration_file_is_refused_by_name(tmp_path: Path, conten
     file.write_bytes(content)
     with pytest.raises(InvalidParams, match=r"config\.toml cannot be read"):
         read_file(str(file))
+
+
+class _Plain(BaseModel):
+    days: int = 3
+
+
+class _Checked(BaseModel):
+    days: int = 3
+
+    @model_validator(mode="after")
+    def _double(self) -> Self:
+        self.days *= 2
+        return self
+
+
+class _Required(BaseModel):
+    days: int
+
+
+@pytest.mark.parametrize("module", ["hubd.plugins.x", "other.plugin"])
+def test_validators_also_check_settings_without_a_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    cache = SchemaCache()
+    cache.open(tmp_path / "schemas.json")
+    monkeypatch.setattr("hubd.activation.settings.SCHEMA_CACHE", cache)
+    for model in (_Plain, _Checked, _Required):
+        monkeypatch.setattr(model, "__module__", module)
+    for _ in range(2):  # Without and with a cached result.
+        assert read_settings(_Plain, "x", {}) == _Plain()
+        assert read_settings(_Checked, "x", {}).days == 6
+        with pytest.raises(InvalidParams, match=r"x\.days"):
+            read_settings(_Required, "x", {})

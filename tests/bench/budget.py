@@ -61,6 +61,7 @@ STEPS: Final = (
     ("hubd/wire/handle.py", "events and handles"),
     ("hubd/activation/", "events and handles"),
     ("hubd/rpc/outbox.py", "write"),
+    ("hubd/rpc/flushes.py", "write"),
     ("hubd/storage/", "storage"),
     ("hubd/plugins/", "method"),
     ("tests/bench/", "method"),

@@ -156,3 +156,12 @@ async def test_heads_mark_the_nodes_of_their_tree(db: Database) -> None:
     await create(db, "elsewhere")
     assert await HEADS.marks(db, tree_id) == {ids.text(head.head_id): ["one", "two"]}
     assert await HEADS.marks(db, "not an id") == {}
+
+
+async def test_the_first_mark_is_that_of_the_oldest_head(db: Database) -> None:
+    head = await create(db, "began")
+    tree_id = ids.text(head.tree_id)
+    node = await add_node(db, head)
+    await db.transaction(lambda tx: HEADS.move(tx, head, node, NOW))
+    await create(db, "forked", tree_id=tree_id)
+    assert next(iter((await HEADS.marks(db, tree_id)).items())) == (node, ["began"])

@@ -5,6 +5,8 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,23 +51,30 @@ def command_after(marker: str) -> str:
     return match[1]
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path, because long ones fold lines of the output."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_each_command_of_a_page_prints_what_the_page_shows(page: str, tmp_path: Path) -> None:
+def test_each_command_of_a_page_prints_what_the_page_shows(page: str, folder: Path) -> None:
     programs = Path(sys.executable).parent
-    home = tmp_path / "home"
+    home = folder / "home"
     home.mkdir()
     variables = environment(
         HOME=str(home),
-        HUBD_HOME=str(tmp_path / "hub"),
+        HUBD_HOME=str(folder / "hub"),
         HUBD_PORT="0",
         HUBD_MCP_PORT="0",
         PAGER="cat",
         PATH=f"{programs}{os.pathsep}{os.environ['PATH']}",
     )
-    schema_file.bring(tmp_path / "hub")
+    schema_file.bring(folder / "hub")
     examples = examples_of(ROOT / page)
     try:
-        outputs = run(examples, tmp_path, variables)
+        outputs = run(examples, folder, variables)
     finally:
         subprocess.run([*HUBD, "stop"], env=variables, capture_output=True, check=False)
     pairs = zip(examples, outputs, strict=True)

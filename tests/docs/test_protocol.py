@@ -8,6 +8,8 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from hubd.page.login import NOT_AUTHENTICATED
+from hubd.page.socket import CLOSE_CODE, LOGIN_SECONDS, MAX_STRANGERS
 from hubd.rpc.clients import MAX_CLIENTS
 from hubd.rpc.connection import MAX_UNSENT_BYTES
 from hubd.wire import item as items
@@ -21,12 +23,13 @@ from hubd.wire.limits import (
     MIB,
     RPC_COUNTS,
 )
+from tests.page.support import new_code, page
 from tests.support import Daemon, LineClient
 
 PAGE = (Path(__file__).parents[2] / "docs/protocol.md").read_text()
 WORDS = " ".join(PAGE.split())
 # The exchanges of the page. A line that begins with `→` is a request, one with `←` its replies.
-CALL, QUESTION, CONTEXT = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+CALL, QUESTION, CONTEXT, LOGIN = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 METADATA = items.Stamp(("plexus", "x", "y"), "0" * 16).metadata()
 
 
@@ -67,6 +70,18 @@ async def test_a_call_has_the_messages_of_the_page(daemon: Daemon) -> None:
         subscription = f'"subscription":{reply["result"]}'
         parts = pattern.replace('"subscription":7', subscription).split("…")
         assert re.fullmatch(".*".join(map(re.escape, parts)), text), text
+
+
+def test_the_page_logs_in_with_the_messages_of_the_page(daemon: Daemon) -> None:
+    [request], [reply] = lines(LOGIN, "→"), lines(LOGIN, "←")
+    with page(daemon) as opened:
+        opened.connection.send(request.replace("CODE", new_code(daemon)))
+        text = opened.connection.recv()
+        key = json.loads(text)["result"]["key"]
+        assert text == reply.replace("KEY", key)
+    assert f"{LOGIN_SECONDS:g} seconds without a message" in WORDS
+    assert f"the error {NOT_AUTHENTICATED} and the WebSocket code {CLOSE_CODE}" in WORDS
+    assert f"the newest {MAX_STRANGERS} stay open" in WORDS
 
 
 async def test_a_question_is_answered_with_the_messages_of_the_page(daemon: Daemon) -> None:

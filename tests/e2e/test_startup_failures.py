@@ -17,7 +17,7 @@ import pytest
 from hubd.daemon.token_file import TOKEN_BYTES
 from hubd.storage.tables import HUB_MIGRATIONS
 from hubd.wire.paths import WS_PORT
-from tests.support import Daemon, environment, hubd
+from tests.support import Daemon, environment, events_of, hubd
 
 USAGE, UNAVAILABLE, CONFLICT, NEWER = 2, 5, 7, 9
 
@@ -110,6 +110,7 @@ def emptied(home: Path) -> None:
 
 def emptied_beside_its_log(home: Path) -> None:
     with Daemon(home) as daemon:
+        events_of(home, "arbor.tree_create", owner_id="a test")
         daemon.kill()
     (home / "hub.db.created").unlink()
     os.truncate(home / "hub.db", 0)

@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,9 +36,20 @@ NOWHERE: Final = "http://127.0.0.1:9"
 
 Line = dict[str, Any]
 
+# The marks of the running test.
+_marks: set[str] = set()
+
+
+def note_marks(names: Iterable[str]) -> None:
+    """Keep the marks of the test that starts; they decide whether it may run the real program."""
+    _marks.clear()
+    _marks.update(names)
+
 
 def claude_program() -> str:
     """Return the path of the real program, which a development dependency contains."""
+    message = "this test runs the real claude: mark it `claude`, or `soak` for the longer runs"
+    assert _marks & {"claude", "soak"}, message
     prefix = Path(sys.prefix, "lib", f"python3.{sys.version_info.minor}", "site-packages")
     return str(prefix / "claude_agent_sdk" / "_bundled" / "claude")
 

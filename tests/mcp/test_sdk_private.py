@@ -78,6 +78,15 @@ class WrittenTransport(asyncio.Transport):
         pass
 
 
+class SwitchingTransport(WrittenTransport):
+    """A transport that keeps its next protocol."""
+
+    protocol: asyncio.BaseProtocol | None = None
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.protocol = protocol
+
+
 class Counted(HttpConnection):
     """A connection that counts its responses."""
 
@@ -167,6 +176,81 @@ async def test_bytes_that_are_not_http_are_refused_only_before_a_response(
         connection.data_received(b"\0\r\n\r\n")
     assert transport.written.startswith(b"HTTP/1.1 400 ") is is_answered
     assert transport.aborted is not is_answered
+    connection.connection_lost(None)
+
+
+class Successor(asyncio.Protocol):
+    """A protocol that keeps the bytes that it gets."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.BaseTransport | None = None
+        self.received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+
+class Upgraded(Counted):
+    """A connection with a WebSocket at one path."""
+
+    successor: Successor | None = None
+
+    def websocket(self, path: str) -> asyncio.Protocol | None:
+        self.successor = Successor() if path == "/ws" else None
+        return self.successor
+
+
+UPGRADE = b"GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+
+def test_uvicorns_connection_has_the_parts_that_a_websocket_needs() -> None:
+    parts = ["_should_upgrade", "_get_upgrade", "handle_websocket_upgrade", "scope", "headers"]
+    require("uvicorn", H11Protocol, parts, "HttpConnection")
+    require("h11", h11.Connection, ["trailing_data"], "HttpConnection")
+
+
+async def test_a_websocket_request_is_handed_over_with_all_bytes_after_it() -> None:
+    connection = Upgraded(http_config(answer_ok, 65536, 60), HttpState(), {})
+    transport = SwitchingTransport()
+    connection.connection_made(transport)
+    connection.data_received(UPGRADE[:30])
+    connection.data_received(UPGRADE[30:] + b"frames")
+    successor = connection.successor
+    assert successor is not None, "uvicorn no longer asks `_should_upgrade`"
+    assert connection.is_handed_over
+    assert transport.protocol is successor
+    assert successor.transport is transport
+    lines, _, rest = successor.received.partition(b"\r\n\r\n")
+    assert lines.lower() == UPGRADE.rstrip().lower()
+    assert rest == b"frames", "h11 no longer keeps the bytes after a request in `trailing_data`"
+    assert connection not in connection.connections
+    assert (transport.written, connection.responses) == (b"", 0)
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        UPGRADE.replace(b"/ws", b"/mcp"),
+        UPGRADE.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        UPGRADE.replace(b"websocket", b"h2c"),
+        UPGRADE.replace(b"Connection: Upgrade\r\n", b""),
+        # Behind another request.
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + UPGRADE,
+    ],
+)
+async def test_other_requests_are_answered_as_usual(request_bytes: bytes) -> None:
+    connection = Upgraded(http_config(answer_ok, 65536, 60), HttpState(), {})
+    transport = SwitchingTransport()
+    connection.connection_made(transport)
+    connection.data_received(request_bytes)
+    while connection.tasks:
+        await asyncio.gather(*connection.tasks)
+    assert not connection.is_handed_over
+    assert transport.protocol is None
+    assert connection.responses == request_bytes.count(b"HTTP/1.")
     connection.connection_lost(None)
 
 

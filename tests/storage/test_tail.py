@@ -24,7 +24,7 @@ LIMIT = 3
 
 
 class Gated(Database):
-    """A database with reads that return only when the test releases them."""
+    """A database with reads of streams that return only when the test releases them."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -33,7 +33,8 @@ class Gated(Database):
 
     async def fetch_rows(self, sql: str, *params: Value) -> list[tuple[Any, ...]]:
         rows = await super().fetch_rows(sql, *params)
-        if self.held is not None:
+        # The cleanup of blobs reads too, at some moment after the start.
+        if self.held is not None and "chat_" in sql:
             gate = asyncio.Event()
             self.held.append(gate)
             await gate.wait()

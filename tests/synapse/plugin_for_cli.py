@@ -318,6 +318,7 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
             "went on",
             "approved",
             "refused by the agent",
+            "refused with advice",
             "error",
             "failed",
         ],
@@ -335,8 +336,10 @@ class Cli(Activation, namespace="cli", version="1.2.0"):
             yield ApprovalResolved(approval_id="a1", approved=end == "approved")
         if end in ("complete", "went on", "approved"):
             yield Complete(turns=1, result={"permission_denials": []})
-        if end == "refused by the agent":
+        if end.startswith("refused"):
             yield Complete(turns=1, result={"permission_denials": [{"tool_name": "Write"}]})
+        if end == "refused with advice":
+            await self.host.advise("tool_denied", "Write was not allowed. Allow it with --write.")
         if end == "error":
             yield ChatFailed(message="the model gave up")
         if end == "failed":

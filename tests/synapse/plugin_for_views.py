@@ -1,7 +1,7 @@
 """A third-party plugin with the hints for every view at a terminal, loaded by --plugin."""
 
 import time
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -98,8 +98,17 @@ class Views(Activation, namespace="views", version="1.0.0"):
     """Every view at a terminal."""
 
     @method(read_only=True, render="table")
-    async def jobs(self, limit: int = 20) -> Jobs:
-        """List jobs, with [bold]not markup[/]."""
+    async def jobs(
+        self,
+        limit: int = 20,
+        order: Literal["newest_first", "oldest_first", "most_expensive_first"] = "newest_first",
+    ) -> Jobs:
+        """List jobs, with [bold]not markup[/] and :memo: not an emoji.
+
+        Args:
+            limit: The most jobs.
+            order: The order of the jobs in the answer, which this plugin ignores.
+        """
         return Jobs(jobs=_jobs()[:limit])
 
     @method(read_only=True, render="table")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hubd.wire.terminal import clean, escape_json, one_line
+from hubd.wire.terminal import clean, escape_json, one_line, reveal
 
 # What ordinary text needs.
 READABLE = [
@@ -56,6 +56,19 @@ def test_an_invisible_character_is_shown_by_its_number(code: int) -> None:
 )
 def test_a_joiner_without_neighbours_to_join_is_shown(text: str, expected: str) -> None:
     assert clean(text) == expected
+
+
+@pytest.mark.parametrize("character", ["\u200b", "\u200d", "\U000e0041", "\ufe01", "\u200f"])
+def test_a_long_run_of_invisible_characters_is_counted(character: str) -> None:
+    name = f"‹U+{ord(character):04X}›"
+    # A judged text is shown in full.
+    assert reveal(f" {character * 500}b") == f" {name * 500}b"
+    assert clean(f" {character * 16}b") == f" {name * 16}b"
+    assert clean(f" {character * 500}b") == f" {name * 16}‹484 more›b"
+    # The length of a text of 10 million such characters stays readable.
+    assert len(clean(character * 100_000)) < 100_000 // 4
+    text = json.dumps(f" {character * 500}", ensure_ascii=False)
+    assert json.loads(escape_json(text)) == f" {character * 500}"
 
 
 def test_control_sequences_are_removed_and_lines_joined() -> None:

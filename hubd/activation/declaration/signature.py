@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, Field
@@ -76,6 +76,12 @@ def read_signature(where: str, function: Callable[..., Any], *, many: bool = Fal
         summary=summary,
         details=details,
     )
+
+
+def parameter_hints(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the types of the parameters. The types of the events are not imported for this."""
+    hints = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
+    return get_type_hints(SimpleNamespace(__annotations__=hints), function.__globals__)
 
 
 def _parameters(

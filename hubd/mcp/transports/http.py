@@ -1,5 +1,7 @@
 """MCP over HTTP: the checks of a request, then the SDK's handling of `/mcp`.
 
+A site can have other paths of the port. Its requests do not need the SDK.
+
 The port listens from the start. The first connection waits until the web server is imported, and
 the first admitted request until the SDK is.
 """
@@ -20,7 +22,8 @@ from hubd.mcp.on_demand import LazyMcp
 from hubd.mcp.transports.delivery import CONNECTION, Delivery, Flushable, HttpPeer
 from hubd.plexus.actors import process_id
 from hubd.plexus.params.large import parse, pause
-from hubd.rpc.gate import Gate, Refusal
+from hubd.rpc.gate import Gate, Refusal, own_origins
+from hubd.rpc.site import Response, Site
 from hubd.wire import jsonrpc
 from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.limits import LARGE_BYTES, MCP_COUNTS, MESSAGE_SECONDS
@@ -49,15 +52,16 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 @asynccontextmanager
-async def serve_mcp_http(lazy: LazyMcp, gate: Gate, listener: socket.socket) -> AsyncIterator[None]:
-    """Serve MCP on a listening socket.
+async def serve_mcp_http(
+    lazy: LazyMcp, gate: Gate, listener: socket.socket, site: Site | None = None
+) -> AsyncIterator[None]:
+    """Serve MCP, and a site beside it, on a listening socket.
 
     On leaving, running calls are ended and answered, streams of changes end, and connections are
     closed. Bounded.
     """
-    port = listener.getsockname()[1]
-    own = frozenset(f"http://{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
-    app = _App(lazy, replace(gate, allowed_origins=gate.allowed_origins | own))
+    own = own_origins(listener.getsockname()[1])
+    app = _App(lazy, replace(gate, allowed_origins=gate.allowed_origins | own), site)
     web: asyncio.Future[WebServer] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(_serve(app, listener, web), name="MCP over HTTP")
     try:
@@ -78,7 +82,7 @@ async def _serve(app: "_App", listener: socket.socket, ready: "asyncio.Future[We
     try:
         await _first_connection(listener)
         module = await asyncio.to_thread(importlib.import_module, "hubd.mcp.transports.http_server")
-        async with module.web_server(app, listener) as server:
+        async with module.web_server(app, listener, app.site) as server:
             ready.set_result(server)
             await asyncio.Event().wait()
     except Exception:  # the rest of the daemon goes on; clients are disconnected
@@ -100,12 +104,18 @@ async def _first_connection(listener: socket.socket) -> None:
 class _App:
     """The ASGI application."""
 
-    def __init__(self, lazy: LazyMcp, gate: Gate) -> None:
+    def __init__(self, lazy: LazyMcp, gate: Gate, site: Site | None) -> None:
         self._lazy = lazy
         self._gate = gate
+        self.site = site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _Headers(scope["headers"])
+        if self.site is not None:
+            response = self.site.respond(scope["method"], scope["path"], headers)
+            if response is not None:
+                await _send(response, send)
+                return
         refusal = self._refusal(scope["path"], headers)
         if refusal is not None:
             await _refuse(refusal, send)
@@ -296,16 +306,18 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
     if refusal.status in (400, 408):
         # The start of the next request is unknown. Other requests are read to their end.
         headers.append((b"connection", b"close"))
-    await _send(refusal.status, f"{refusal.message}\n".encode(), headers, send)
+    await _send(Response(refusal.status, headers, f"{refusal.message}\n".encode()), send)
 
 
 async def _refuse_message(error: jsonrpc.Malformed, send: Send) -> None:
     """Refuse a message with a JSON-RPC error."""
     status = 413 if isinstance(error, jsonrpc.TooLarge) else 400
-    await _send(status, error.frame, [(b"content-type", b"application/json")], send)
+    await _send(Response(status, [(b"content-type", b"application/json")], error.frame), send)
 
 
-async def _send(status: int, body: bytes, headers: list[tuple[bytes, bytes]], send: Send) -> None:
-    headers = [*headers, (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def _send(response: Response, send: Send) -> None:
+    headers = list(response.headers)
+    if response.status != 304:
+        headers.append((b"content-length", b"%d" % len(response.body)))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})

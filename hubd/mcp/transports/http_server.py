@@ -18,6 +18,7 @@ from hubd.mcp.sdk_private import HttpConnection, HttpState, http_config
 from hubd.mcp.transports.delivery import CONNECTION
 from hubd.plexus.actors import Actors, Origin
 from hubd.rpc.acceptor import Acceptor
+from hubd.rpc.site import Site
 
 # The largest head of a request, and the seconds that a client has to send it.
 MAX_HEAD_BYTES: Final = 64 * 1024
@@ -36,8 +37,8 @@ ABORT_SECONDS: Final = 0.5
 class WebServer:
     """A web server on one socket."""
 
-    def __init__(self, app: Any) -> None:
-        self._state = _State()
+    def __init__(self, app: Any, site: Site | None = None) -> None:
+        self._state = _State(site)
         limited = _LimitedApp(app, self._state)
         self._config = http_config(limited, MAX_HEAD_BYTES, KEEP_ALIVE_SECONDS)
         self._acceptor: Acceptor | None = None
@@ -72,9 +73,11 @@ class WebServer:
 
 
 @asynccontextmanager
-async def web_server(app: Any, listener: socket.socket) -> AsyncIterator[WebServer]:
-    """Serve an ASGI application on a listening socket."""
-    server = WebServer(app)
+async def web_server(
+    app: Any, listener: socket.socket, site: Site | None = None
+) -> AsyncIterator[WebServer]:
+    """Serve an ASGI application, and the WebSockets of a site, on a listening socket."""
+    server = WebServer(app, site)
     await server.start(listener)
     try:
         yield server
@@ -86,8 +89,10 @@ async def web_server(app: Any, listener: socket.socket) -> AsyncIterator[WebServ
 class _State(HttpState):
     """State that the connections of one server share."""
 
-    def __init__(self) -> None:
+    def __init__(self, site: Site | None) -> None:
         super().__init__()
+        # Has the protocols of WebSocket requests.
+        self.site = site
         # Connections without a running request, the longest-idle first.
         self.idle: dict[_Connection, None] = {}
 
@@ -146,13 +151,20 @@ class _Connection(HttpConnection):
             self._close_longest_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_deadline()
-        self.server_state.idle.pop(self, None)
+        self.handed_over()
         if self._end_watch is not None:
             self._end_watch()
         self._failed = self._failed or exc is not None
         super().connection_lost(exc)
         self._lost.set()
+
+    def handed_over(self) -> None:
+        self._stop_deadline()
+        self.server_state.idle.pop(self, None)
+
+    def websocket(self, path: str) -> asyncio.Protocol | None:
+        site = self.server_state.site
+        return None if site is None else site.websocket(path)
 
     def data_received(self, data: bytes) -> None:
         if not self.is_answering:
@@ -163,7 +175,8 @@ class _Connection(HttpConnection):
                 return
         self.server_state.set_date()
         super().data_received(data)
-        self._update_idle()
+        if not self.is_handed_over:
+            self._update_idle()
 
     async def origin(self, actors: Actors) -> Origin:
         """Return the process that made the connection. It is looked up once."""

@@ -1,5 +1,7 @@
 """The parameters that the parts of arbor share, and the lookup of trees and nodes."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
@@ -11,10 +13,9 @@ from pydantic_core import to_json
 from hubd.activation import Activation, InvalidParams
 from hubd.activation.pages import ROWS_PER_ITEM, limited
 from hubd.activation.params import NodeId, SafeText, TreeId
-from hubd.plugins.arbor import events
 from hubd.plugins.arbor.encode import tree_json
 from hubd.storage.arbor import tree, walk
-from hubd.storage.arbor.tree import LANES, Place, TreeRow
+from hubd.storage.arbor.tree import LANES, Lane, Place, TreeRow
 from hubd.storage.arbor.walk import Node
 
 # Longer texts belong behind a handle, which a node can hold as well.
@@ -26,7 +27,7 @@ MAX_OWNER: Final = 200
 OwnerId = Annotated[SafeText, Field(min_length=1, max_length=MAX_OWNER, examples=["system"])]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Label = Annotated[SafeText, Field(max_length=MAX_LABEL, examples=["draft"])]
-Lanes = list[events.Lane] | None
+Lanes = list[Lane] | None
 Metadata = dict[str, Any] | None
 
 LIST_TREES: Final = {"tree_id": "arbor.tree_list"}

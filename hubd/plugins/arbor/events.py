@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from hubd.activation import AnyHandle, Event, columns
-
-Lane = Literal["main", "events"]
+from hubd.storage.arbor.tree import Lane
 
 
 def _always_tagged(schema: dict[str, Any]) -> None:
@@ -252,10 +251,13 @@ class RenderedNode(BaseModel, defer_build=True):
     )
 
 
-class TreeRender(Event):
+class TreeRender(SparseEvent):
     """A tree as text, and as flat nodes, depth first, for clients that draw it themselves."""
 
     tree_id: str
+    title: str | None = Field(
+        default=None, description="The first name on the tree, such as the session that began it"
+    )
     render: str
     nodes: list[RenderedNode]
     more: int = Field(description="The number of nodes that `nodes` leaves out")

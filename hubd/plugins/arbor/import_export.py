@@ -4,6 +4,8 @@ An import writes its nodes in parts, so that other writers can take turns. Its t
 it is complete. If the import fails or the hub dies, the tree is removed.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from contextlib import closing
@@ -18,9 +20,9 @@ from pydantic_core import to_json
 
 from hubd.activation import Conflict, Encoded, Event, InvalidParams, NotFound
 from hubd.activation.params import name_problem
+from hubd.plugins.arbor import events
 from hubd.plugins.arbor.base import MAX_LABEL, MAX_OWNER, MAX_TEXT, metadata_text
 from hubd.plugins.arbor.encode import encoded, node_json, tree_json
-from hubd.plugins.arbor.events import ExportedNode, ExportedTree, ExternalData
 from hubd.storage import ids
 from hubd.storage.arbor import tree, walk
 from hubd.storage.arbor.tree import LANES, MAX_HANDLE, TreeRow
@@ -49,7 +51,11 @@ async def export(db: Database, row: TreeRow) -> AsyncIterator[Encoded]:
     """Yield the tree, then its nodes in order of creation, without the root."""
     fields = tree_json(row)
     names = ("tree_id", "owner_id", "metadata", "root", "created_at")
-    line = {"type": ExportedTree.tag, "format": FORMAT, **{name: fields[name] for name in names}}
+    line = {
+        "type": events.ExportedTree.tag,
+        "format": FORMAT,
+        **{name: fields[name] for name in names},
+    }
     # An import needs an owner, and the tree may have none any more.
     line["owner_id"] = row.owner
     yield Encoded(to_json(line))
@@ -57,7 +63,7 @@ async def export(db: Database, row: TreeRow) -> AsyncIterator[Encoded]:
         if node.parent is not None:
             fields = node_json("", node)
             del fields["tree_id"], fields["depth"]
-            yield encoded(ExportedNode, **fields)
+            yield encoded(events.ExportedNode, **fields)
 
 
 # Lines with their numbers.
@@ -109,7 +115,7 @@ class _Entry(NamedTuple):
     """One node of an import, ready to store."""
 
     line: int
-    node: ExportedNode
+    node: events.ExportedNode
     id: bytes
     parent: bytes
     metadata: str | None
@@ -166,10 +172,10 @@ class Import:
                 raise
         return row, count
 
-    def _header(self, part: list[tuple[int, bytes]]) -> ExportedTree:
+    def _header(self, part: list[tuple[int, bytes]]) -> events.ExportedTree:
         """Read the first line, which describes the tree."""
         [(self._line, line)] = part or [(1, b"")]
-        header = self._read(ExportedTree, line)
+        header = self._read(events.ExportedTree, line)
         if header.format != FORMAT:
             raise self._wrong(f"format {header.format} is not supported, only {FORMAT}")
         if not 1 <= len(header.owner_id) <= MAX_OWNER:
@@ -183,7 +189,7 @@ class Import:
         if (problem := name_problem(text)) is not None:
             raise self._wrong(f"{field} {problem}")
 
-    def _create(self, tx: Tx, header: ExportedTree) -> TreeRow:
+    def _create(self, tx: Tx, header: events.ExportedTree) -> TreeRow:
         self._tree = tree.create(
             tx,
             self._owner or header.owner_id,
@@ -199,8 +205,8 @@ class Import:
     def _entry(self, number: int, line: bytes) -> _Entry:
         """Read a node, and check everything that needs no database."""
         self._line = number
-        node = self._read(ExportedNode, line)
-        if isinstance(node.data, ExternalData):
+        node = self._read(events.ExportedNode, line)
+        if isinstance(node.data, events.ExternalData):
             if len(str(node.data.handle)) > MAX_HANDLE:
                 raise self._wrong(f"the handle is longer than {MAX_HANDLE} characters")
         elif len(node.data.content) > MAX_TEXT:
@@ -218,7 +224,7 @@ class Import:
                 parent = tree.place(tx, row, parent_id)
             except NotFound:
                 raise self._wrong(f"the parent {node.parent} is not on an earlier line") from None
-            if isinstance(node.data, ExternalData):
+            if isinstance(node.data, events.ExternalData):
                 content = tree.external(tx, node.data.handle)
             else:
                 content = tree.text(node.data.content)
@@ -255,7 +261,7 @@ class Import:
         if abs(seconds) >= MAX_SECONDS:
             raise self._wrong(f"created_at: {seconds} is not a valid time")
 
-    def _metadata(self, line: ExportedTree | ExportedNode) -> str | None:
+    def _metadata(self, line: events.ExportedTree | events.ExportedNode) -> str | None:
         try:
             return metadata_text(line.metadata)
         except InvalidParams as error:

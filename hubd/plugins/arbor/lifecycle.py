@@ -1,5 +1,7 @@
 """arbor: the methods for references to trees, and the cleanup of trees without owners."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import logging

@@ -1,5 +1,7 @@
 """arbor: the methods for single nodes, and for the paths between them."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Unpack
 

@@ -1,5 +1,7 @@
 """arbor: the methods for the paths from the root: the ends of branches, nodes, handles, diffs."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator
 from typing import Annotated, Unpack
 

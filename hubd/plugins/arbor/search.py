@@ -1,5 +1,7 @@
 """arbor: the handles of trees and nodes, and the texts of both for the search."""
 
+from __future__ import annotations
+
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence

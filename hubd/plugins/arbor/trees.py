@@ -1,5 +1,7 @@
 """arbor: the methods for whole trees: create, list, draw, read, search, export and import."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -118,6 +120,7 @@ class Trees(ArborBase):
         return encoded(
             events.TreeRender,
             tree_id=ids.text(row.id),
+            title=next((names[0] for names in marks.values() if names), None),
             render=rendering.text,
             nodes=rendering.nodes,
             more=rendering.more,

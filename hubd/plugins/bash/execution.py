@@ -1,5 +1,7 @@
 """One execution: a command with its process, its events and its record."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import time
@@ -9,8 +11,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from hubd.activation import ChildProcess, Host, HubError, Timeout, Unavailable
-from hubd.plugins.bash import store
-from hubd.plugins.bash.events import Exit, Line
+from hubd.plugins.bash import events, store
 from hubd.plugins.bash.handles import ExecutionRef
 from hubd.plugins.bash.recording import Recording, recording
 from hubd.storage import ids
@@ -50,7 +51,7 @@ class Execution:
         self._status: store.Status = "cancelled"
         self._exit_code: int | None = None
 
-    async def run(self) -> AsyncGenerator[Line | Exit, None]:
+    async def run(self) -> AsyncGenerator[events.Line | events.Exit, None]:
         """Yield the lines of the command, and its end.
 
         Raises:
@@ -81,9 +82,9 @@ class Execution:
                 suggestion="Give a longer timeout_secs, or leave it out",
             )
         assert self._exit_code is not None
-        yield Exit(code=self._exit_code, handle=handle)
+        yield events.Exit(code=self._exit_code, handle=handle)
 
-    async def _lines(self, record: Recording) -> AsyncGenerator[Line, None]:
+    async def _lines(self, record: Recording) -> AsyncGenerator[events.Line, None]:
         """Run the process to its end, and yield the lines of its output."""
         async with self._process() as child, self._deadline(child):
             warned = False

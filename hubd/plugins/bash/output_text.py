@@ -1,10 +1,12 @@
 """A recorded output as text."""
 
+from __future__ import annotations
+
 import asyncio
 import base64
 from typing import Final
 
-from hubd.plugins.bash.events import Encoding
+from hubd.plugins.bash import events
 from hubd.storage.database import Database
 from hubd.wire.escaped_bytes import escape
 
@@ -16,7 +18,7 @@ LARGE_BYTES: Final = 256 * 1024
 
 async def read_output(
     db: Database, digest: bytes | None, *, as_base64: bool, offset: int, length: int
-) -> tuple[str, Encoding]:
+) -> tuple[str, events.Encoding]:
     """Return a part of an output as text, and its encoding.
 
     Args:
@@ -36,7 +38,7 @@ async def read_output(
     return await asyncio.to_thread(_encode, data, as_base64=as_base64)
 
 
-def _encode(data: bytes, *, as_base64: bool) -> tuple[str, Encoding]:
+def _encode(data: bytes, *, as_base64: bool) -> tuple[str, events.Encoding]:
     if as_base64:
         return base64.b64encode(data).decode(), "base64"
     text, escaped = escape(data)

@@ -1,5 +1,7 @@
 """The plugin bash: its methods, its resolver, and its life with the hub."""
 
+from __future__ import annotations
+
 import logging
 import shutil
 import time

@@ -1,10 +1,12 @@
 """The outputs of a running command: sent as lines, and written to the store as they come."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from hubd.plugins.bash.events import LINES, Line
+from hubd.plugins.bash import events
 from hubd.plugins.bash.line_pieces import LinePieces, Piece
 from hubd.plugins.bash.store import Recorded
 from hubd.storage.blobs.store import Staging
@@ -18,13 +20,13 @@ class OutputRecording:
     """One output. Bytes beyond the limit are counted and dropped."""
 
     def __init__(self, stream: Stream, staging: Staging, limit: int) -> None:
-        self._event = LINES[stream]
+        self._event = events.LINES[stream]
         self._staging = staging
         self._limit = limit
         self._pieces = LinePieces()
         self.dropped = 0
 
-    async def take(self, chunk: bytes) -> Iterator[Line]:
+    async def take(self, chunk: bytes) -> Iterator[events.Line]:
         """Write a chunk, and return the events of the lines that are complete with it.
 
         Raises:
@@ -35,7 +37,7 @@ class OutputRecording:
         await self._staging.write(kept)
         return map(self._line, self._pieces.feed(kept))
 
-    def rest(self) -> Iterator[Line]:
+    def rest(self) -> Iterator[events.Line]:
         """Return the event of the last line if it has no line end."""
         return map(self._line, self._pieces.finish())
 
@@ -52,7 +54,7 @@ class OutputRecording:
         """Return the record of an output that could not be stored."""
         return Recorded(None, self._staging.size + self.dropped)
 
-    def _line(self, piece: Piece) -> Line:
+    def _line(self, piece: Piece) -> events.Line:
         text, escaped = escape(piece.data)
         return self._event(line=text, partial=piece.partial, escaped=escaped)
 
@@ -69,11 +71,11 @@ class Recording:
         """Whether bytes were dropped."""
         return bool(self.stdout.dropped or self.stderr.dropped)
 
-    async def take(self, stream: Stream, chunk: bytes) -> Iterator[Line]:
+    async def take(self, stream: Stream, chunk: bytes) -> Iterator[events.Line]:
         """Write a chunk, and return the events of its lines. Raises as `OutputRecording.take`."""
         return await (self.stdout if stream == "stdout" else self.stderr).take(chunk)
 
-    def rest(self) -> Iterator[Line]:
+    def rest(self) -> Iterator[events.Line]:
         """Yield the events of the last lines without a line end."""
         yield from self.stdout.rest()
         yield from self.stderr.rest()

@@ -1,5 +1,7 @@
 """Prepare a chat that continues without its first process, after its calls were decided."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import time
@@ -12,12 +14,11 @@ from uuid import uuid4
 
 from hubd.activation import Host
 from hubd.errors import Unavailable
+from hubd.plugins.claudecode import chat_events, store
 from hubd.plugins.claudecode import options as session_options
-from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.resumption import CallLost, Ledger, Resumption
 from hubd.plugins.claudecode.chat import Chat
-from hubd.plugins.claudecode.chat_events import Passthrough
 from hubd.plugins.claudecode.chat_request import ChatRequest
 from hubd.plugins.claudecode.chat_start import ChatStart, PreparedChat
 from hubd.plugins.claudecode.native import (
@@ -120,7 +121,7 @@ class ChatContinuation:
                 return False  # cancelled in the meantime
             store.set_native_file(tx, stream.key, str(resumption.file))
             data = {"environment": env_source} if env_source else {}
-            mirror.push(tx, Passthrough.fields(event_type="resumed", data=data), now)
+            mirror.push(tx, chat_events.Passthrough.fields(event_type="resumed", data=data), now)
             return True
 
         launch = self._chat_start.launch(session, session_values, options, env, session_env)

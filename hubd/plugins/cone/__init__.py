@@ -1,1 +1,8 @@
 """cone: conversations with language models, as branching trees."""
+
+from typing import TYPE_CHECKING
+
+from hubd.activation.lazy_module import lazy_module
+
+if not TYPE_CHECKING:
+    events = lazy_module("hubd.plugins.cone.events")

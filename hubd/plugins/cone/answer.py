@@ -4,18 +4,18 @@ The answer grows at the provider's pace. The reader compares the pieces that it 
 that exist, so a slow reader delays only itself, and no queue can overflow.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
 from hubd.activation import ExecutionError
-from hubd.plugins.cone.events import ChatComplete, ChatContent, ChatStart
+from hubd.plugins.cone import events as cone_events
 from hubd.plugins.cone.providers.provider import well_formed
 
 # Characters. An answer is held in memory, and no model gives a longer one.
 MAX_ANSWER: Final = 4 * 1024 * 1024
-
-ChatEvent = ChatStart | ChatContent | ChatComplete
 
 
 class Answer:
@@ -23,13 +23,13 @@ class Answer:
 
     def __init__(self) -> None:
         # Set when the question is stored.
-        self._start: ChatStart | None = None
+        self._start: cone_events.ChatStart | None = None
         self._pieces: list[str] = []
         self._length = 0
         # The first half of a surrogate pair at the end of a piece; the next piece has the rest.
         self._half = ""
         # Set when the answer is stored.
-        self._complete: ChatComplete | None = None
+        self._complete: cone_events.ChatComplete | None = None
         # Set when one of these changes, and when the writing task ends.
         self._changed = asyncio.Event()
 
@@ -38,7 +38,7 @@ class Answer:
         """The answer so far."""
         return "".join(self._pieces)
 
-    def begin(self, start: ChatStart) -> None:
+    def begin(self, start: cone_events.ChatStart) -> None:
         """Report that the question is stored."""
         self._start = start
         self._changed.set()
@@ -57,7 +57,7 @@ class Answer:
         """Report that the last piece was added."""
         self._append(self._half)
 
-    def finish(self, complete: ChatComplete) -> None:
+    def finish(self, complete: cone_events.ChatComplete) -> None:
         """Report that the answer is stored."""
         self._complete = complete
 
@@ -73,7 +73,9 @@ class Answer:
             self._pieces.append(well_formed(piece))
             self._changed.set()
 
-    async def events(self, writing: asyncio.Task[None]) -> AsyncIterator[ChatEvent]:
+    async def events(
+        self, writing: asyncio.Task[None]
+    ) -> AsyncIterator[cone_events.ChatStart | cone_events.ChatContent | cone_events.ChatComplete]:
         """Yield the events of the chat at the reader's pace, until the writing task ends.
 
         Raises:
@@ -93,7 +95,7 @@ class Answer:
                 fresh = self._pieces[sent:]
                 sent += len(fresh)
                 content = "".join(fresh)
-                yield ChatContent(content=content, offset=offset)
+                yield cone_events.ChatContent(content=content, offset=offset)
                 offset += len(content)
             if ended and sent == len(self._pieces):
                 break

@@ -1,5 +1,7 @@
 """cone: the method that asks the model."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, nullcontext

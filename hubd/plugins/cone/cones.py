@@ -1,5 +1,7 @@
 """cone: the methods that create, list, fork, move and delete cones."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator
 
 from hubd.activation import method

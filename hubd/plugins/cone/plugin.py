@@ -1,5 +1,7 @@
 """cone: the plugin, with its methods in the order of the help, its resolver and its prompts."""
 
+from __future__ import annotations
+
 import sqlite3
 from collections.abc import Mapping, Sequence
 from uuid import UUID

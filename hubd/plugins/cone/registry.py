@@ -1,5 +1,7 @@
 """cone: the method that lists providers and models."""
 
+from __future__ import annotations
+
 import asyncio
 from typing import Final
 

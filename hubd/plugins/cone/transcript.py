@@ -1,5 +1,7 @@
 """cone: the methods that read and export a conversation."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Unpack

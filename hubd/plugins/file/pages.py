@@ -1,11 +1,13 @@
 """The pieces in which a content is sent."""
 
+from __future__ import annotations
+
 import codecs
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Final
 
-from hubd.plugins.file.events import Bytes, Text
+from hubd.plugins.file import events
 from hubd.storage.blobs.store import Blobs
 
 # A multiple of three, so that the base64 text of the pieces can be joined.
@@ -14,7 +16,7 @@ PAGE_BYTES: Final = 192 * 1024
 
 async def pages(
     blobs: Blobs, digest: bytes, start: int, end: int, *, is_text: bool
-) -> AsyncIterator[Text | Bytes]:
+) -> AsyncIterator[events.Text | events.Bytes]:
     """Yield a part of a content.
 
     Args:
@@ -30,8 +32,8 @@ async def pages(
         chunk = await blobs.read(digest, offset, min(PAGE_BYTES, end - offset))
         if is_text:
             if text := decoder.decode(chunk):
-                yield Text(offset=start, text=text)
+                yield events.Text(offset=start, text=text)
                 start += len(text.encode())
         else:
-            yield Bytes(offset=offset, base64=b64encode(chunk).decode())
+            yield events.Bytes(offset=offset, base64=b64encode(chunk).decode())
         offset += len(chunk)

@@ -1,5 +1,7 @@
 """file: the plugin with its methods and its resolver."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from base64 import b64encode

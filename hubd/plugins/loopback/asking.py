@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -91,7 +92,8 @@ class Asking:
         return await until_written(self._db, lambda tx: _store(tx, new, subject, now))
 
     async def _new(self, actor: Actor, session: SessionRow | None, request: Request) -> NewApproval:
-        now = int(time.time())
+        # Rounded up: a deadline of a second must not pass at once.
+        now = math.ceil(time.time())
         new = NewApproval(
             asker=actor_text(actor),
             tool_name=request.tool_name,

@@ -1,16 +1,9 @@
-"""mustache: the handle of a template, and the events of the methods."""
+"""mustache: the events of the methods."""
 
 from pydantic import BaseModel, Field
 
-from hubd.activation import Event, Handle
-
-
-class TemplateRef(
-    Handle, method="register_template", kind="document", summary="{name} {description}"
-):
-    """The handle of a template. It resolves to the current version."""
-
-    name: str = Field(description="The name of the template")
+from hubd.activation import Event
+from hubd.plugins.mustache.handles import TemplateRef
 
 
 class Rendered(Event):

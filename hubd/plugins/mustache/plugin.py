@@ -1,5 +1,7 @@
 """mustache: the plugin with its methods, its resolver and its prompts."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,7 +23,7 @@ from hubd.activation import (
 from hubd.activation.pages import RowLimit, limited
 from hubd.mustache.template import MAX_TEMPLATE
 from hubd.plugins.mustache import events, store
-from hubd.plugins.mustache.events import TemplateRef
+from hubd.plugins.mustache.handles import TemplateRef
 from hubd.plugins.mustache.library import Library
 from hubd.plugins.mustache.prompts import all_variables, data_of, prompts
 from hubd.wire.text import did_you_mean

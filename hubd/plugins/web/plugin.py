@@ -1,5 +1,7 @@
 """web: the plugin with its methods and its resolver."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from base64 import b64encode
@@ -78,7 +80,7 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
     def __init__(
         self,
         lookup: Lookup = system_lookup,
-        network: "httpcore2.AsyncNetworkBackend | None" = None,
+        network: httpcore2.AsyncNetworkBackend | None = None,
     ) -> None:
         """Prepare the plugin.
 
@@ -220,13 +222,13 @@ class Web(Activation, namespace=NAMESPACE, version=VERSION):
             else:
                 yield await self._resolved(fetch)
 
-    async def _ready(self, settings: Settings) -> "Fetcher":
+    async def _ready(self, settings: Settings) -> Fetcher:
         """Return the fetcher. The first call imports the HTTP client in a thread."""
         if self._fetcher is None:
             self._fetcher = await self.host.in_thread(self._create_fetcher, settings)
         return self._fetcher
 
-    def _create_fetcher(self, settings: Settings) -> "Fetcher":
+    def _create_fetcher(self, settings: Settings) -> Fetcher:
         import httpcore2
 
         from hubd.plugins.web import reading  # noqa: F401 -- imported for `fetch`

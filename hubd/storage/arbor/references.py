@@ -10,13 +10,13 @@ so that a tree of a million nodes does not block other writers.
 
 import sqlite3
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from hubd.errors import Conflict
 from hubd.storage import ids
 from hubd.storage.arbor.tree import TREES, TreeRow, record, remove
 from hubd.storage.database import Database, Tx
-from hubd.wire.lazy_dataclass import dataclass
 
 DAY: Final = 24 * 60 * 60
 # Trees that change their state in one transaction, and nodes that one transaction removes.

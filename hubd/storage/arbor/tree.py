@@ -7,7 +7,7 @@ reads many of them, and `references.py` keeps trees alive.
 import json
 import sqlite3
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from hubd.errors import Ambiguous, Conflict, InvalidParams, NotFound
 from hubd.storage import ids
@@ -18,7 +18,8 @@ from hubd.wire.handle import WireHandle
 # The lane of the conversation, and the lane of the events of its chats.
 MAIN: Final = 0
 EVENTS: Final = 1
-LANES: Final = ("main", "events")
+Lane = Literal["main", "events"]
+LANES: Final[tuple[Lane, ...]] = get_args(Lane)
 
 # The largest subtree that one transaction deletes. Other writers wait for it.
 MAX_DELETED: Final = 20_000

@@ -8,6 +8,7 @@ does nothing more for the search.
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -15,7 +16,6 @@ from hubd.storage.blobs import files, rows
 from hubd.storage.blobs.files import BlobFiles
 from hubd.storage.blobs.rows import PART_BYTES
 from hubd.storage.readers import Value, read_only
-from hubd.wire.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:  # A database needs none of this.
     from hubd.storage.database import Database

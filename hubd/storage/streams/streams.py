@@ -113,7 +113,7 @@ def push(
         after: The caller's guess of the place and sequence number of the newest event. A right
             guess saves a read.
     """
-    execute = tx.raw.execute
+    execute = tx.cursor.execute
     node_id = ids.uuid7()
     meta = f"{ids.text(node_id)}:{event_type}"
     place, seq = after or (None, -1)

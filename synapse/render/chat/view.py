@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,8 @@ class Chat(Human):
         self._question: Part | None = None
         # The reasons of denied tool calls, by the ids of the calls.
         self._denied: dict[str, str] = {}
+        # The tools of the denials on the screen.
+        self._denied_tools: set[str] = set()
         # The last drawing of the changing lines: its end, and the earliest next one.
         self._next_drawing = 0.0
         self._last_event = time.monotonic()
@@ -128,9 +131,11 @@ class Chat(Human):
         self.pause()
 
     def warn(self, text: str) -> None:
-        """Show the hub's advice."""
+        """Show the hub's advice; below the denial of a tool, advice about it has no mark."""
         self._finish_block()
-        self._commit(self._folded(Text(f"⚠ {one_line(text)}", style="yellow")))
+        names = set(re.findall(r"[\w-]+", text))
+        mark = "  " if names & self._denied_tools else "⚠ "
+        self._commit(self._folded(Text(f"{mark}{one_line(text)}", style="yellow")))
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -288,20 +293,24 @@ class Chat(Human):
             reason = part.field("message") or part.field("status") or part.field("by")
             if question:
                 self._denied[question.field("tool_use_id")] = reason
-            self._commit(self._folded(lines.denial_line(tool, reason)))
+            self._show_denial(tool, reason)
         elif line := self._lines.summary(part.event):
             self._commit([Text(lines.cut(f"  {line}", self.console.width), style="dim")])
 
+    def _show_denial(self, tool: str, reason: str = "") -> None:
+        self._denied_tools.add(tool)
+        self._commit(self._folded(lines.denial_line(tool, reason)))
+
     def _end(self, part: Part) -> None:
         self._finish_block()
-        denials = part.object("result").get("permission_denials")
-        for denial in denials if isinstance(denials, list) else []:
-            if isinstance(denial, dict) and denial.get("tool_use_id") not in self._denied:
-                tool = str(denial.get("tool_name") or "")
-                self._commit(self._folded(lines.denial_line(tool, "")))
         began = self._began
         seconds = None if began is None else time.monotonic() - began
         self._commit(self._folded(lines.end_line(part, seconds, self._label)))
+        # The hub's advice about these calls comes next.
+        denials = part.object("result").get("permission_denials")
+        for denial in denials if isinstance(denials, list) else []:
+            if isinstance(denial, dict) and denial.get("tool_use_id") not in self._denied:
+                self._show_denial(str(denial.get("tool_name") or ""))
 
     # -- drawing ---------------------------------------------------------------------------------
 

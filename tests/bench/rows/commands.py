@@ -18,6 +18,7 @@ from tests.clean_environment import basic_variables
 ROUNDS: Final = 31
 TERMINAL_ROUNDS: Final = 15
 RICH: Final = "import rich.console, rich.table"
+CONSOLE: Final = "import rich.console"
 # The same call with ordinary imports.
 USUAL: Final = """
 import json, sys
@@ -123,10 +124,12 @@ def _terminal_works(installed: list[Installed]) -> dict[str, Callable[[], float]
     works: dict[str, Callable[[], float]] = {}
     for each, end in zip(installed, ("", BEFORE), strict=False):
         works[f"rich{end}"] = _whole([each.python, "-c", RICH], each.variables)
+        works[f"console{end}"] = _whole([each.python, "-c", CONSOLE], each.variables)
         views = {
             "list": ("claudecode", "list"),
             "overview": (),
             "help": ("echo", "once", "--help"),
+            "chat-help": ("claudecode", "chat", "--help"),
         }
         for name, words in views.items():
             works[name + end] = _first_output([each.synapse, *words], each.variables)
@@ -195,6 +198,7 @@ def _first_output(command: list[str], variables: dict[str, str]) -> Callable[[],
 
 PASS = "`python -c pass`"
 IMPORT = f"`python -c '{RICH}'`"
+IMPORT_CONSOLE = f"`python -c '{CONSOLE}'`"
 ROWS = [
     Row("call", "`synapse echo once --message hi`, wheel install", PASS, Target("<=", 1.3), "ms",
         calls, "call", "pass"),
@@ -209,8 +213,10 @@ MORE = [
     Row("curl", "`curl` to the same daemon", PASS, None, "ms", calls, "curl", "pass"),
     Row("overview", "`synapse` on a terminal, first output", IMPORT, None, "ms", calls,
         "overview", "rich"),
-    Row("help", "help of a method on a terminal, first output", IMPORT, None, "ms", calls,
-        "help", "rich"),
+    Row("help", "help of `echo once` on a terminal, first output", IMPORT_CONSOLE, None, "ms",
+        calls, "help", "console"),
+    Row("chat-help", "help of `claudecode chat` on a terminal, first output", IMPORT_CONSOLE, None,
+        "ms", calls, "chat-help", "console"),
     Row("help-growth", "help of a method of 1,000, daemon down", "help of a method of 10", None,
         "ms", many_methods, "1000 methods", "10 methods"),
 ]  # fmt: skip

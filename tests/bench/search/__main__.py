@@ -8,6 +8,7 @@ lag of the event loop is that of a task that wakes every millisecond.
 
 import asyncio
 import random
+import shutil
 import statistics
 import sys
 import tempfile
@@ -22,19 +23,16 @@ from hubd.plugins.claudecode.plugin import ClaudeCode
 from hubd.plugins.claudecode.tables import MIGRATIONS
 from hubd.storage.database import Database
 from hubd.storage.search.searching import Filters
-from hubd.storage.search.service import Search
 from hubd.storage.search.source import SearchSource
 from hubd.storage.search.text import terms_of
-from tests.bench.search.corpus import DAYS, ONCE, RARE, Chat, fill
+from tests.bench.search.corpus import DAYS, ONCE, RARE, fill
+from tests.bench.search.overhead import PausedSearch, overhead
 
 EVENTS = 50_000
 LIMIT = 20
-RUNS = 25
+RUNS = 50
 # Seconds between two reports while the index is built.
 REPORT_SECONDS = 30.0
-PRODUCERS = 16
-SLICE_SECONDS = 1.5
-ROUNDS = 10
 QUERIES = {
     "rare word": RARE,
     "word in one text": ONCE,
@@ -72,20 +70,7 @@ def sources() -> dict[str, SearchSource]:
     }
 
 
-class PausedSearch(Search):
-    """A search with indexing that can be switched off."""
-
-    def __init__(self, db: Database) -> None:
-        super().__init__(db, sources)
-        self.on = asyncio.Event()
-        self.on.set()
-
-    async def _catch_up(self) -> None:
-        await self.on.wait()
-        await super()._catch_up()
-
-
-async def build(db: Database, search: Search, events: int) -> None:
+async def build(db: Database, search: PausedSearch, events: int) -> None:
     began = time.perf_counter()
     done = asyncio.ensure_future(search.caught_up())
     while not done.done():
@@ -98,7 +83,7 @@ async def build(db: Database, search: Search, events: int) -> None:
     print(f"index {size:,.0f} MiB, database {database:,.0f} MiB")
 
 
-async def latencies(search: Search) -> None:
+async def latencies(search: PausedSearch) -> None:
     print(f"\nsearch for {LIMIT} hits, ms: median, 99th percentile of {RUNS}  (target: p99 < 100)")
     for label, wanted in filters().items():
         for name, query in QUERIES.items():
@@ -112,7 +97,7 @@ async def latencies(search: Search) -> None:
             )
 
 
-async def loop_lag(search: Search) -> None:
+async def loop_lag(search: PausedSearch) -> None:
     print("\nlag of the event loop, ms: median, 99th percentile")
     queries = [
         partial(search.query, terms_of(query), Filters(), LIMIT) for query in QUERIES.values()
@@ -150,53 +135,6 @@ async def _measured_lag() -> AsyncIterator[list[float]]:
         task.cancel()
 
 
-async def overhead(db: Database, search: PausedSearch) -> None:
-    chats = [Chat(db, f"pusher {time.time_ns()} {number}") for number in range(PRODUCERS)]
-    for chat in chats:
-        await db.transaction(chat.begin)
-
-    async def push() -> float:
-        pushes = 0
-        began = time.perf_counter()
-
-        async def produce(chat: Chat) -> None:
-            nonlocal pushes
-            while time.perf_counter() - began < SLICE_SECONDS:
-                await db.transaction(partial(chat.push, now=int(time.time())))
-                pushes += 1
-
-        async with asyncio.TaskGroup() as group:
-            for chat in chats:
-                group.create_task(produce(chat))
-        return pushes / (time.perf_counter() - began)
-
-    async def slices(*, indexing: bool) -> float:
-        await search.caught_up()
-        if not indexing:
-            search.on.clear()
-        rate = await push()
-        search.on.set()
-        return rate
-
-    await push()  # Warms up.
-    without: list[float] = []
-    paired: list[float] = []
-    for number in range(ROUNDS):
-        rates = {}
-        # The order alternates, so that a machine that slows down affects both sides.
-        for indexing in (True, False) if number % 2 else (False, True):
-            rates[indexing] = await slices(indexing=indexing)
-        without.append(rates[False])
-        paired.append(100 * (1 - rates[True] / rates[False]))
-    spread = 100 * statistics.stdev(without) / statistics.mean(without)
-    print(f"\ndurable pushes of {PRODUCERS} chats, {ROUNDS} pairs of slices")
-    print(f"  without the index   {statistics.median(without):>8,.0f} /s, spread {spread:.1f} %")
-    print(
-        f"  indexing costs {statistics.median(paired):.1f} % of the pushes"
-        f" (pairs: {min(paired):.1f} to {max(paired):.1f} %)  (target: at most 5 %)"
-    )
-
-
 def _size(path: Path) -> float:
     """Return the MiB of a database and its log."""
     return sum(Path(f"{path}{end}").stat().st_size for end in ("", "-wal")) / 1024**2
@@ -217,6 +155,23 @@ async def _samples(work: Callable[[], Awaitable[object]]) -> list[float]:
 
 async def main(events: int, folder: Path) -> None:
     random.seed(1)
+    async with _opened(folder, events) as (db, search):
+        await build(db, search, events)
+        await latencies(search)
+        await loop_lag(search)
+    # The pushes must not change the database that is used again.
+    copy = folder / "copy"
+    shutil.copytree(folder, copy)
+    try:
+        async with _opened(copy, events) as (db, search):
+            await search.caught_up()
+            await overhead(db, search)
+    finally:
+        shutil.rmtree(copy)
+
+
+@asynccontextmanager
+async def _opened(folder: Path, events: int) -> AsyncIterator[tuple[Database, PausedSearch]]:
     path = folder / "hub.db"
     is_new = not path.exists()
     async with Database(path) as db:
@@ -225,11 +180,8 @@ async def main(events: int, folder: Path) -> None:
             began = time.perf_counter()
             await fill(db, events)
             print(f"{events:,} events stored in {time.perf_counter() - began:.1f} s", flush=True)
-        async with PausedSearch(db) as search:
-            await build(db, search, events)
-            await latencies(search)
-            await loop_lag(search)
-            await overhead(db, search)
+        async with PausedSearch(db, sources) as search:
+            yield db, search
 
 
 if __name__ == "__main__":

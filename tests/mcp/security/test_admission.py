@@ -309,7 +309,9 @@ WRONG_TOKENS = {
 
 
 @pytest.mark.parametrize("wrong", WRONG_TOKENS)
-@pytest.mark.parametrize("target", ["/mcp", "/", "/health", "/mcp/", "/mcp?token={token}", "*"])
+@pytest.mark.parametrize(
+    "target", ["/mcp", "/other", "/health", "/mcp/", "/mcp?token={token}", "*"]
+)
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
 def test_every_route_answers_401_without_the_token(
     daemon: Daemon, mcp: RawClient, wrong: str, target: str, method: str

@@ -70,6 +70,7 @@ def calling(name: str, **arguments: Any) -> str:
     return f"TOOLS[{json.dumps({'name': name, 'input': arguments})}] SAY[done]"
 
 
+@pytest.mark.claude
 @pytest.mark.parametrize("transport", few(TRANSPORTS[::-1], 1))
 async def test_every_tool_reaches_the_model_and_a_call_of_one_goes_through(
     daemon: Daemon, api: FakeMessagesApi, claude: Program, transport: Transport

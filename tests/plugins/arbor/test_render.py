@@ -139,6 +139,17 @@ async def test_a_plugin_whose_marks_fail_spoils_no_drawing(hub: Hub) -> None:
     grower.names = None
     [drawn] = await call_events(hub, "arbor.tree_render", tree_id=tree_id)
     assert "marks" not in drawn["nodes"][0]
+    assert "title" not in drawn
+
+
+async def test_the_title_of_a_rendering_is_the_first_name(hub: Hub) -> None:
+    tree_id = await plant(hub)
+    nodes = [await add(hub, tree_id, text) for text in ("a", "b")]
+    grower = hub.root.children["grower"].activation
+    assert isinstance(grower, Grower)
+    grower.names = {nodes[1]: ["began"], nodes[0]: ["forked"]}
+    [drawn] = await call_events(hub, "arbor.tree_render", tree_id=tree_id)
+    assert drawn["title"] == "began"
 
 
 async def test_a_handle_that_no_plugin_owns_is_stored_with_guidance(hub: Hub) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -26,6 +26,7 @@ from hubd.plugins.claudecode import native
 from hubd.storage.database import Database
 from tests.fakes.agent_process import OFFLINE, agent_environment, claude_program, processes_of
 from tests.fakes.messages_api import FakeMessagesApi
+from tests.storage import migrated_database
 from tests.support import PATIENCE_SECONDS, Collector
 
 EngineName = Literal["claude", "offline"]
@@ -119,13 +120,14 @@ class World:
     """One hub that can be stopped and started again, one agent program, one caller."""
 
     def __init__(
-        self, directory: Path, engine: EngineName, api: FakeMessagesApi, program: str | None = None
+        self, directory: Path, engine: EngineName, api: FakeMessagesApi, program: str
     ) -> None:
         # The language of prompts.
         self.engine: EngineName = engine
-        # The offline agent that the hub takes for `claude`, if there is one.
-        self.stand_in = program is not None
-        self.program = program or claude_program()
+        # Whether the hub takes the offline agent for `claude`.
+        self.stand_in = engine == "offline" and bool(program)
+        # The program that the hub starts; "" for the offline agent.
+        self.program = program
         self.api = api
         self.directory = directory
         self.cwd = directory / "project"
@@ -140,7 +142,8 @@ class World:
 
     async def start(self) -> None:
         """Start the hub."""
-        database = await self._stack.enter_async_context(Database(self.directory / "hub.db"))
+        migrated_database.provide(path := self.directory / "hub.db")
+        database = await self._stack.enter_async_context(Database(path))
         self.hub = build_hub(database=database)
         sources = [Source(name, "a test") for name in PLUGINS]
         running = lifecycle.plugins(self.hub, PlexusHost(self.hub), sources)
@@ -303,9 +306,11 @@ async def world(
         stand_in: Start the offline agent where the hub starts `claude`.
     """
     empty_environment(directory, monkeypatch)
-    program = _stand_in(directory) if stand_in else None
+    program = ""
+    if engine == "claude":
+        program = stand_in_program(directory) if stand_in else claude_program()
+        monkeypatch.setenv("HUBD_CLAUDECODE_PROGRAM", program)
     monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", engine)
-    monkeypatch.setenv("HUBD_CLAUDECODE_PROGRAM", program or claude_program())
     async with FakeMessagesApi() as api:
         made = World(directory, "offline" if stand_in else engine, api, program)
         await made.start()
@@ -316,7 +321,14 @@ async def world(
         assert await made.survivors() == set()
 
 
-def _stand_in(directory: Path) -> str:
+def with_program(engine: EngineName, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return a daemon's variables; the program is the real `claude` unless they name another."""
+    if engine == "offline" or "HUBD_CLAUDECODE_PROGRAM" in variables:
+        return dict(variables)
+    return {**variables, "HUBD_CLAUDECODE_PROGRAM": claude_program()}
+
+
+def stand_in_program(directory: Path) -> str:
     """Write a program that is the offline agent and keeps its sessions where `claude` does."""
     program = directory / "claude"
     command = f'{shlex.join(OFFLINE)} --session-directory="$CLAUDE_CONFIG_DIR" "$@"'

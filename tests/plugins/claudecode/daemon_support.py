@@ -15,6 +15,7 @@ from tests.plugins.claudecode.chat_support import (
     Step,
     asking,
     empty_environment,
+    with_program,
 )
 from tests.support import Daemon
 
@@ -82,7 +83,7 @@ async def daemon_and_caller(
     """A daemon with these variables in its environment, and its caller."""
     empty_environment(directory, monkeypatch)
     daemon = Daemon(directory / "home")
-    daemon.variables = variables
+    daemon.variables = with_program(engine, variables)
     async with FakeMessagesApi() as api:
         with daemon:
             yield daemon, Caller(daemon, directory, engine, api.url), api

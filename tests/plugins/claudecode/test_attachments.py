@@ -61,6 +61,7 @@ async def nodes(here: World) -> list[Event]:
     return [node for page in pages for node in page["tree"]["nodes"]]
 
 
+@pytest.mark.claude
 async def test_claude_gets_the_documented_texts_once_and_resumes_its_session(
     claude: World,
 ) -> None:

@@ -144,6 +144,7 @@ async def test_a_missing_configured_program_is_not_replaced(
         await here.chat(say("hi"))
 
 
+@pytest.mark.claude
 async def test_a_conversation_continues_on_the_other_agent_with_its_context(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

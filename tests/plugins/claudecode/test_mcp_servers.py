@@ -83,6 +83,7 @@ async def test_session_servers_are_added_to_those_of_the_user(here: World) -> No
     assert [given[event["tool_use_id"]] for event in ended.of("tool_use")] == ["030 1234", "110"]
 
 
+@pytest.mark.soak
 async def test_a_tool_of_a_server_needs_an_approval(here: World) -> None:
     await create(here, allowed_tools=[tool_of("office")])
     ended = await here.chat(prompt=calling(("office", "ann"), ("home", "bob")))

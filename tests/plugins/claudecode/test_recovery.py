@@ -16,12 +16,11 @@ from tests.support import Daemon, call_events
 
 
 def stubborn_claude(directory: Path) -> Path:
-    """A directory with a program `claude` that starts two processes and ignores SIGTERM as they."""
-    directory.mkdir()
+    """A program `claude` that starts two processes and ignores SIGTERM as they."""
     program = directory / "claude"
     program.write_text(f"#!/bin/sh\nexec {shlex.join(fake('stubborn_parent'))}\n")
     program.chmod(0o755)
-    return directory
+    return program
 
 
 async def pids_told(caller: Caller, stream_id: str) -> list[int]:
@@ -54,9 +53,9 @@ async def killed_hub(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[Daemon, Caller, str, list[int]]]:
     """A daemon that was killed, the chat it ran, and the processes that it has left behind."""
-    async with daemon_and_caller(directory, "claude", monkeypatch) as (daemon, caller, _):
-        programs = stubborn_claude(directory / "bin")
-        caller.environment["PATH"] = f"{programs}:{caller.environment['PATH']}"
+    variables = {"HUBD_CLAUDECODE_PROGRAM": str(stubborn_claude(directory))}
+    starting = daemon_and_caller(directory, "claude", monkeypatch, **variables)
+    async with starting as (daemon, caller, _):
         stream = await caller.begin(say("nothing"))
         try:
             left = await pids_told(caller, stream)

@@ -20,6 +20,7 @@ from tests.plugins.claudecode.chat_support import (
     empty_environment,
     run,
     say,
+    with_program,
 )
 from tests.plugins.claudecode.test_recovery import pids_of_stream
 from tests.support import PATIENCE_SECONDS, Daemon, McpDaemon
@@ -184,6 +185,7 @@ async def desk(
     async with FakeMessagesApi() as api:
         daemon = McpDaemon(directory / "home")
         # A chat that continues after a restart has the daemon's environment.
-        daemon.variables = {**agent_environment(directory / "agent", api.url), **variables}
+        environment = agent_environment(directory / "agent", api.url)
+        daemon.variables = with_program(engine, {**environment, **variables})
         with daemon:
             yield Desk(daemon, directory, engine, api)

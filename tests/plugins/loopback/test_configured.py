@@ -14,6 +14,7 @@ from tests.plugins.loopback.support import Failure, desk
 from tests.support import PATIENCE_SECONDS, few
 
 
+@pytest.mark.claude
 @pytest.mark.parametrize("approve", few([True, False], 1))
 async def test_another_claude_asks_over_mcp(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, approve: bool

@@ -35,6 +35,7 @@ def calls(*tools: tuple[str, dict[str, Any]]) -> str:
     )
 
 
+@pytest.mark.claude
 async def test_a_real_claude_with_grants_approves_the_call_of_its_child(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,7 +219,7 @@ async def test_a_detached_process_of_an_agent_cannot_answer_for_it(
             "    time.sleep(0.02)\n"
             f"command = [sys.executable, {str(CALLER)!r}, {str(person.daemon.home)!r}]\n"
             "params = pathlib.Path('call.json').read_text()\n"
-            "command += ['loopback.respond', params, 'unix', 'websocket', 'http']\n"
+            "command += ['loopback.respond', params, 'unix', 'websocket', 'http', 'page']\n"
             "tried = subprocess.run(command, capture_output=True, text=True)\n"
             "pathlib.Path('new').write_text(tried.stdout or tried.stderr)\n"
             "pathlib.Path('new').rename('tried')\n"

@@ -321,6 +321,7 @@ def test_lists_are_tables_at_a_terminal_and_complete_in_a_pipe(home: Path, tmp_p
     chat.answer("claudecode", "cancel", "--name", chat.name)
 
 
+@pytest.mark.claude
 async def test_a_call_of_the_real_program_is_allowed_at_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

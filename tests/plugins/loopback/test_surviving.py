@@ -31,7 +31,7 @@ def check_database(person: Desk) -> None:
     assert [finding for finding in findings if not finding.ok] == []
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [pytest.param("claude", marks=pytest.mark.claude), "offline"])
 @pytest.mark.parametrize("count", [1, pytest.param(ROUNDS, marks=pytest.mark.soak)])
 async def test_calls_that_wait_survive_kills_of_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: EngineName, count: int

@@ -165,6 +165,14 @@ def test_a_failure_is_said_once(home: Path, end: str, status: int, line: str) ->
     assert "synapse:" not in text
 
 
+def test_advice_about_a_denied_tool_follows_its_denial(home: Path) -> None:
+    _, text = at_terminal("cli", "chat", "--end", "refused with advice", home=home)
+    lines = drawn(text, 80)
+    start = lines.index("⚠ Write was denied")
+    assert lines[start - 1].startswith("✓ ")
+    assert lines[start + 1 :] == ["  Write was not allowed. Allow it with --write.", ""]
+
+
 def test_a_dumb_terminal_gets_the_same_lines_without_sequences(home: Path) -> None:
     _, text = at_terminal("cli", "talk", home=home, TERM="dumb")
     assert "\x1b" not in text

@@ -206,9 +206,17 @@ def test_help_in_a_pipe_has_the_same_parts_as_plain_text(home: Path) -> None:
         assert part in text
 
 
-def test_brackets_in_a_description_are_not_markup(home: Path) -> None:
+def test_brackets_and_colons_in_a_description_are_not_markup(home: Path) -> None:
     text = without_own_sequences(at_terminal("views", "jobs", "--help", home=home)[1])
-    assert "[bold]not markup[/]" in text
+    assert "[bold]not markup[/] and :memo: not an emoji" in text
+
+
+def test_long_choices_leave_room_for_the_texts(home: Path) -> None:
+    lines = without_own_sequences(at_terminal("views", "jobs", "--help", home=home)[1]).splitlines()
+    (line,) = (line for line in lines if "--order" in line)
+    assert re.search(r"--order +choice +The order of the jobs in the answer", line)
+    words = " ".join(lines).replace("│", " ").split()
+    assert "(one of newest_first, oldest_first, most_expensive_first)" in " ".join(words)
 
 
 def test_methods_are_listed_in_the_order_of_the_class(home: Path) -> None:

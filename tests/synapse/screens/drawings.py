@@ -25,6 +25,7 @@ VIEWS = {
     "chat": View("studio chat --name fix --prompt Fix-the-failing-test", 8),
     "chat_thinking": View("studio chat --name fix --prompt Hello --thinking --text Hi", 8),
     "chat_failed": View("studio chat --name fix --prompt Hello --text I-begin. --end error", 1),
+    "chat_replayed": View("studio messages"),
     "approval": View("studio approve", 0, "?y"),
     "tree": View("studio tree"),
     "list": View("studio table"),

@@ -99,6 +99,21 @@ class Complete(Event):
     result: dict[str, float]
 
 
+class Recorded(Event):
+    """An event of an earlier turn."""
+
+    timestamp: int
+    event: dict[str, Any]
+
+
+class Message(Event):
+    """A message of an earlier conversation."""
+
+    node_id: str
+    role: str
+    content: list[dict[str, Any]]
+
+
 class Failed(Event, tag="error"):
     """The failure of a turn."""
 
@@ -150,6 +165,7 @@ class Nodes(Event):
     """A tree."""
 
     tree_id: str
+    title: str
     nodes: list[dict[str, Any]]
     more: int = 0
 
@@ -208,6 +224,34 @@ class Studio(Activation, namespace="studio", version="1.0.0"):
             usage = {"input_tokens": 3021, "output_tokens": 210}
             yield Complete(usage=usage, result={"duration_ms": 8400, "total_cost_usd": 0.0121})
 
+    @method(read_only=True, render="chat")
+    async def replay(self, text: str = ANSWER) -> AsyncIterator[Recorded]:
+        """Show a turn again.
+
+        Args:
+            text: The answer; `hostile` for one with control sequences.
+        """
+        turn = self.chat("fix", f"Hello{HOSTILE if text == 'hostile' else ''}", text, 100_000)
+        async for event in turn:
+            content = event.model_dump(mode="json")
+            yield Recorded(timestamp=1_700_000_000, event={"type": event.tag, **content})
+
+    @method(read_only=True, render="chat")
+    async def messages(self, bad: bool = False) -> AsyncIterator[Message]:
+        """Show the messages of a conversation."""
+        text = HOSTILE if bad else ""
+        asked = {"type": "text", "text": f"Fix the failing test{text}"}
+        thinking = {"type": "thinking", "thinking": f"The tests first.{text}"}
+        given = {"command": f"pytest -q{text}"}
+        call = {"type": "tool_use", "id": "1", "name": f"Bash{text}", "input": given}
+        output = [{"type": "text", "text": f"5 passed{text}"}]
+        result = {"type": "tool_result", "tool_use_id": "1", "content": output}
+        answer = {"type": "text", "text": f"Done. The **bug** was in `add{text}`.{text}"}
+        yield Message(node_id=f"a{text}", role="user", content=[asked])
+        yield Message(node_id=f"b{text}", role="assistant", content=[thinking, call])
+        yield Message(node_id=f"c{text}", role="user", content=[result])
+        yield Message(node_id=f"d{text}", role="assistant", content=[answer])
+
     @method(streaming=False, bidirectional=True)
     async def approve(self, message: str = DIFF) -> Text:
         """Ask about a change.
@@ -240,9 +284,9 @@ class Studio(Activation, namespace="studio", version="1.0.0"):
         text = HOSTILE if bad else ""
         turns = [
             ("a", None, "Fix the failing test", "Done. The bug was in `add`.", []),
-            ("b", "a", "Now add a changelog entry", "Added.", ["fix"]),
+            ("b", "a", "Now add a changelog entry", "Added.", ["review"]),
             ("c", "b", "Use British spelling", 'Changed "color" to "colour".', ["br2"]),
-            ("d", "b", "Drop the entry again", "Dropped.", ["other"]),
+            ("d", "b", "Drop the entry again", "Dropped.", ["fix"]),
         ]
         nodes: list[dict[str, Any]] = []
         for name, parent, prompt, answer, marks in turns:
@@ -251,7 +295,8 @@ class Studio(Activation, namespace="studio", version="1.0.0"):
             said = {"id": f"{name}2", "parent": name, "kind": "message", "role": "assistant"}
             nodes.append({**asked, "text": prompt + text})
             nodes.append({**said, "text": answer + text, "marks": [m + text for m in marks]})
-        return Nodes(tree_id="4c23c707-60b6-4c0e-9299-52d55269183e", nodes=nodes, more=9981)
+        tree_id = "4c23c707-60b6-4c0e-9299-52d55269183e"
+        return Nodes(tree_id=tree_id, title=f"fix{text}", nodes=nodes, more=9981)
 
     @method(read_only=True, render="text")
     async def words(self, text: str = "A text with **stars**, shown as it is.") -> Text:

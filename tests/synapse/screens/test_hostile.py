@@ -13,6 +13,8 @@ _OWN = ("\r", "\x1b[J", "\x1b[K", "\x1b[?25l", "\x1b[?25h")
 VIEWS = {
     "chat": "studio chat --name x --prompt Hello --text hostile --thinking",
     "failed chat": "studio chat --name x --prompt Hello --text hostile --end error",
+    "replay of a chat": "studio replay --text hostile --thinking",
+    "replay of messages": "studio messages --bad --thinking",
     "tree": "studio tree --bad",
     "list": "studio table --bad",
     "record": "studio record --bad",

@@ -9,6 +9,8 @@ restart. `call_state` is the progress of the tool call:
 A `waiting` call can be continued by another process. A `started` call is never repeated.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple

@@ -1,5 +1,7 @@
 """The base of all parts of claudecode: look up sessions and streams that a call names."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import Mapping, Sequence

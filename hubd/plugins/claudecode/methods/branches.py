@@ -1,5 +1,7 @@
 """Branches of a conversation: fork a session, move its head, list what follows a node."""
 
+from __future__ import annotations
+
 from typing import Unpack
 
 from hubd.activation import method

@@ -1,5 +1,7 @@
 """Start chats."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -17,12 +19,11 @@ from hubd.activation import (
 )
 from hubd.activation.working_directory import working_directory
 from hubd.conversations import attachments, heads
-from hubd.plugins.claudecode import events, sessions
+from hubd.plugins.claudecode import chat_events, events, sessions
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.inline import Watcher
 from hubd.plugins.claudecode.approvals.remedy import Denials
 from hubd.plugins.claudecode.approvals.who import actor_text
-from hubd.plugins.claudecode.chat_events import AnyChatEvent
 from hubd.plugins.claudecode.chat_request import AcceptedChat, ChatRequest
 from hubd.plugins.claudecode.costs.budget import remaining
 from hubd.plugins.claudecode.costs.usage import spent
@@ -62,7 +63,7 @@ class Chats(ClaudeBase):
     )
     async def chat(
         self, name: Name, prompt: Prompt, **options: Unpack[ChatOptions]
-    ) -> AsyncIterator[AnyChatEvent | Encoded]:
+    ) -> AsyncIterator[chat_events.AnyChatEvent | Encoded]:
         """Send a prompt and watch the answer. The chat continues if the caller leaves.
 
         A tool call that needs an approval is put to the caller if the caller may answer it.

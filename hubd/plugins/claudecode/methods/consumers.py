@@ -1,5 +1,7 @@
 """Consumers: named positions in a stream that the hub stores."""
 
+from __future__ import annotations
+
 import time
 from typing import Unpack
 

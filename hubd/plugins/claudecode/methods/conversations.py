@@ -1,5 +1,7 @@
 """Read conversations: messages, the model's context, single blocks, documents."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Unpack

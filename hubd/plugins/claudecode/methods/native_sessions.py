@@ -1,5 +1,7 @@
 """Claude's own sessions: list, read, import and export their files."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -124,7 +126,7 @@ class NativeSessions(ClaudeBase):
         return events.Exported(claude_session_id=native_id, path=str(file), messages=len(messages))
 
     async def _import(
-        self, claude_session_id: str, name: str | None, stage: "_Stage"
+        self, claude_session_id: str, name: str | None, stage: _Stage
     ) -> events.Imported:
         history, conversation = await self._read_native(claude_session_id)
         messages = conversation.messages

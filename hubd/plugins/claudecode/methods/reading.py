@@ -1,5 +1,7 @@
 """Read chats while they run and afterwards: follow, poll."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Final, Unpack

@@ -1,5 +1,7 @@
 """Resolvers: read back the data behind claudecode's handles."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Sequence
 from typing import TypeVar
 from uuid import UUID

@@ -1,5 +1,7 @@
 """Retention: remove the events of chats that ended long ago. By default all events are kept."""
 
+from __future__ import annotations
+
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -68,7 +70,7 @@ class Retention(ClaudeBase):
         yield events.RetentionDone(streams=chats, events=total, dry_run=dry_run)
 
     async def _remove(
-        self, days: float, *, dry_run: bool, report: "Report | None" = None
+        self, days: float, *, dry_run: bool, report: Report | None = None
     ) -> AsyncIterator[tuple[StreamRow, int]]:
         """Yield each chat that ended before, and the number of its events."""
         # No chat ended before 1970, so more days than that change nothing.
@@ -84,7 +86,7 @@ class Retention(ClaudeBase):
     async def _count(self, stream: StreamRow) -> int:
         return await streams.count(self.db, stream.key)
 
-    async def _remove_from(self, stream: StreamRow, report: "Report | None") -> int:
+    async def _remove_from(self, stream: StreamRow, report: Report | None) -> int:
         """Remove the events of a chat, a few in each transaction, between other writes."""
         total = 0
         while count := await self.db.transaction(lambda tx: streams.remove_events(tx, stream.key)):

@@ -1,5 +1,7 @@
 """List, create and delete sessions."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,5 +1,7 @@
 """List and cancel chats. The events of each chat are a stream."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Unpack

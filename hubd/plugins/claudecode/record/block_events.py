@@ -1,9 +1,10 @@
 """The events about a complete block and a tool result. This file does no I/O."""
 
+from __future__ import annotations
+
 from typing import Any, Final
 
 from hubd.plugins.claudecode import chat_events
-from hubd.plugins.claudecode.chat_events import BLOCK_EVENTS, Passthrough
 from hubd.plugins.claudecode.handles import ToolResultRef
 from hubd.plugins.claudecode.protocol.updates import BlockFinished, BlockStarted, ToolResult
 
@@ -38,9 +39,11 @@ def block_event(update: BlockFinished, position: dict[str, str]) -> dict[str, An
             **common,
         )
     if update.kind in ("thinking", "content"):
-        return BLOCK_EVENTS[update.kind].durable.fields(text=block_text(block), **common)
+        return chat_events.BLOCK_EVENTS[update.kind].durable.fields(
+            text=block_text(block), **common
+        )
     event_type = f"block/{block.get('type')}"
-    return Passthrough.fields(event_type=event_type, data=block, **common)
+    return chat_events.Passthrough.fields(event_type=event_type, data=block, **common)
 
 
 def result_event(

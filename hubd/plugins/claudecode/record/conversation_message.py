@@ -1,5 +1,7 @@
 """A message of a context or of a session file, as methods return it."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 
 from hubd.plugins.claudecode import events

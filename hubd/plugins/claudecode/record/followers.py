@@ -1,13 +1,15 @@
 """Followers of a chat: its durable events in order, and live ones in between, until it ends."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic_core import from_json
 
 from hubd.activation import Encoded, Host
+from hubd.plugins.claudecode import chat_events
 from hubd.plugins.claudecode.approvals import store as approvals
-from hubd.plugins.claudecode.chat_events import Pending
 from hubd.plugins.claudecode.handles import VERSION
 from hubd.plugins.claudecode.record.live import SentText
 from hubd.storage import ids
@@ -35,7 +37,7 @@ class DurableEvent(NamedTuple):
 class Followers:
     """The followers of all chats. Those of one stream share one read of its end."""
 
-    def __init__(self, db: Database, host: Host, path: str, queue: "Callable[[], Queue]") -> None:
+    def __init__(self, db: Database, host: Host, path: str, queue: Callable[[], Queue]) -> None:
         self._db = db
         self._host = host
         self._path = path
@@ -113,7 +115,7 @@ class Followers:
 
 def pending_event(stream: StreamRow, rows: Sequence[approvals.ApprovalRow]) -> dict[str, Any]:
     """Return the live event with the approvals that a chat waits for."""
-    return Pending.fields(
+    return chat_events.Pending.fields(
         stream_id=ids.text(stream.id),
         session_id=ids.text(stream.session_id),
         status=stream.status,

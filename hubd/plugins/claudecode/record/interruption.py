@@ -1,13 +1,14 @@
 """Complete the records of chats that ran when the hub died, at the next start."""
 
+from __future__ import annotations
+
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from pydantic_core import to_json
 
-from hubd.plugins.claudecode import store
+from hubd.plugins.claudecode import chat_events, store
 from hubd.plugins.claudecode.approvals import store as approvals
-from hubd.plugins.claudecode.chat_events import BLOCK_EVENTS, Error
 from hubd.plugins.claudecode.handles import EventRef
 from hubd.plugins.claudecode.protocol.message_builder import tool_input
 from hubd.storage.arbor import tree
@@ -101,12 +102,12 @@ def _interrupt(
         fields = {name: value for name, value in growing.items() if name != "stream"}
         is_call = blob.blob_type == "tool_use"
         content = {"input": tool_input(text)} if is_call else {"text": text}
-        durable = BLOCK_EVENTS[blob.blob_type].durable
+        durable = chat_events.BLOCK_EVENTS[blob.blob_type].durable
         push(durable.fields(**content, **fields, complete=False))
         store.break_off(tx, blob.id)
     store.interrupt_turn(tx, stream.key, status)
     # A cancelled chat withdraws its approvals. Otherwise they are lost, with the reason.
     approvals.end_all(tx, stream.key, reason, now, lost=status == "interrupted")
-    push(Error.fields(message=reason, code=status))
+    push(chat_events.Error.fields(message=reason, code=status))
     streams.set_status(tx, stream.key, status, now, reason)
     store.forget_request(tx, stream.key)

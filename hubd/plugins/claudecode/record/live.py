@@ -4,10 +4,12 @@ Followers have no queue of deltas. Each one compares the text that it has sent w
 is here. A slow follower gets larger pieces and costs no memory; a late one gets the text so far.
 """
 
+from __future__ import annotations
+
 from dataclasses import field
 from typing import Any
 
-from hubd.plugins.claudecode.chat_events import BLOCK_EVENTS, BlockEvents
+from hubd.plugins.claudecode import chat_events
 from hubd.plugins.claudecode.protocol.updates import BlockDelta, BlockFinished, BlockStarted
 from hubd.plugins.claudecode.record.mirror import MessageKey
 from hubd.wire.lazy_dataclass import dataclass
@@ -19,7 +21,7 @@ BlockKey = tuple[MessageKey, int]
 class LiveText:
     """The text so far of an unfinished block."""
 
-    events: BlockEvents
+    events: chat_events.BlockEvents
     # The fields of every live event about the block: its index and its message.
     name: dict[str, Any]
     # The id and the name of the tool, if the block is a tool call.
@@ -51,7 +53,7 @@ class Live:
         call = {"tool_use_id": update.tool_use_id, "tool_name": update.tool_name}
         is_call = update.kind == "tool_use"
         self.blocks[block_key(update)] = LiveText(
-            BLOCK_EVENTS[update.kind], name, call if is_call else {}, after_seq
+            chat_events.BLOCK_EVENTS[update.kind], name, call if is_call else {}, after_seq
         )
 
     def grow(self, update: BlockDelta) -> None:

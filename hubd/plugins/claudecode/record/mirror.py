@@ -4,6 +4,8 @@ One update is one transaction: the blob and its node, the event about it and its
 head of the session. This file knows nothing of processes and followers.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Final, Literal, Self
 from uuid import UUID
@@ -14,7 +16,6 @@ from hubd.activation import Handle
 from hubd.conversations import attachments
 from hubd.plugins.claudecode import chat_events, sessions, store
 from hubd.plugins.claudecode.approvals import store as approvals
-from hubd.plugins.claudecode.chat_events import Passthrough
 from hubd.plugins.claudecode.costs.usage import end_turn
 from hubd.plugins.claudecode.handles import (
     EventRef,
@@ -266,11 +267,15 @@ class Mirror:
                 self._results = (*self._results, update)
                 self.native_id = update.session_id or self.native_id
             case OtherLine():
-                event = Passthrough.fields(event_type=update.event_type, data=update.raw)
+                event = chat_events.Passthrough.fields(
+                    event_type=update.event_type, data=update.raw
+                )
                 self.push(tx, event, now)
             case UnreadableLine():
                 reason = {"reason": update.reason}
-                self.push(tx, Passthrough.fields(event_type="unreadable", data=reason), now)
+                self.push(
+                    tx, chat_events.Passthrough.fields(event_type="unreadable", data=reason), now
+                )
             case BlockDelta():
                 pass  # followers get it live; `flush` stores the text
 

@@ -1,5 +1,7 @@
 """Ask for approvals, list them, answer them."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import time

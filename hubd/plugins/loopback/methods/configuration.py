@@ -1,5 +1,7 @@
 """Let a `claude` that this hub did not start ask the hub for approvals."""
 
+from __future__ import annotations
+
 import json
 import os
 import secrets

@@ -1,7 +1,10 @@
 """Rules: add, list, remove and test them."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -24,6 +27,7 @@ from hubd.storage import ids
 
 Tool = Annotated[str, Field(min_length=1, max_length=200, examples=["Bash"])]
 PatternText = Annotated[str, Field(max_length=patterns.MAX_PATTERN, examples=["git *"])]
+NewPatterns = Annotated[list[PatternText], Field(max_length=100, examples=[["git *"]])]
 Scope = Annotated[str, Field(min_length=1, max_length=4096, examples=["global"])]
 Seconds = Annotated[int, Field(ge=1, le=10 * 366 * 86400, examples=[3600])]
 Uses = Annotated[int, Field(ge=1, le=1_000_000, examples=[1])]
@@ -63,20 +67,11 @@ class Rules(LoopbackBase):
             uses: The number of calls that the rule decides; without limit by default.
         """
         actor = self.check_person()
-        try:
-            patterns.check(effect, tool, pattern)
-        except InvalidPatternError as error:
-            raise InvalidParams(str(error), suggestion=PATTERN_HINT) from None
-        cwd = self._directory(None)
         now = int(time.time())
-        new = NewRule(
-            effect=effect,
-            tool=tool,
-            pattern=pattern,
-            scope=await self.host.in_thread(_scope, scope, cwd),
+        new = replace(
+            await self._new_rule(effect, tool, pattern, scope),
             expires_at=None if expires_secs is None else now + expires_secs,
             uses_left=uses,
-            resolved=await self.host.in_thread(_resolved, tool, pattern),
             added_by=actor_text(actor),
         )
         rule = await self.db.transaction(lambda tx: rule_store.add(tx, new, now))
@@ -112,6 +107,8 @@ class Rules(LoopbackBase):
         input: dict[str, Any] | None = None,
         session: str | None = None,
         cwd: str | None = None,
+        allow: NewPatterns | None = None,
+        scope: Scope = "global",
     ) -> events.RuleTested:
         """Explain how the rules decide a tool call. The call is not made, and no use is counted.
 
@@ -121,6 +118,9 @@ class Rules(LoopbackBase):
             input: The whole input of the call, as a JSON object.
             session: The name or id of the session that makes the call; none by default.
             cwd: The session's working directory; by default the session's own, or the caller's.
+            allow: Patterns of rules to try: the answer is as if they allowed calls of the tool.
+                They are not stored.
+            scope: The scope of these rules.
         """
         session_id, session_name, directory = await self._session(session)
         call = ToolCall(
@@ -131,14 +131,33 @@ class Rules(LoopbackBase):
             session_name=session_name,
         )
         subject = await self.host.in_thread(prepare, call)
-        rules = await rule_store.all_rules(self.db)
+        rules = list(await rule_store.all_rules(self.db))
+        for pattern in allow or ():
+            new = await self._new_rule("allow", tool, pattern, scope)
+            rules.append(Rule(**{**vars(new), "key": _LAST_KEY}))
         decision = await self.host.in_thread(decide, subject, rules, int(time.time()))
         return events.RuleTested(
             effect=decision.effect,
-            rules=[ids.text(rule.id) for rule in decision.rules],
+            rules=[ids.text(rule.id) for rule in decision.rules if rule.is_stored],
             commands=[str(part) for part in subject.split.commands] if subject.split else [],
             explanation=decision.explanation,
             text="\n".join([decision.effect, *decision.explanation]),
+        )
+
+    async def _new_rule(
+        self, effect: Effect, tool: str, pattern: str | None, scope: str
+    ) -> NewRule:
+        """Return a rule that is not stored, after a check of its parts."""
+        try:
+            patterns.check(effect, tool, pattern)
+        except InvalidPatternError as error:
+            raise InvalidParams(str(error), suggestion=PATTERN_HINT) from None
+        return NewRule(
+            effect=effect,
+            tool=tool,
+            pattern=pattern,
+            scope=await self.host.in_thread(_scope, scope, self._directory(None)),
+            resolved=await self.host.in_thread(_resolved, tool, pattern),
         )
 
     async def _rule_pages(self) -> AsyncIterator[list[Rule]]:

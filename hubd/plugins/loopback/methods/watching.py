@@ -1,5 +1,7 @@
 """Ask the caller about each approval as it arrives."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import AsyncIterator
@@ -74,7 +76,7 @@ class Watching(LoopbackBase):
         return None
 
     async def _until_answered(
-        self, row: ApprovalRow, reply: "asyncio.Task[None]", changed: asyncio.Event
+        self, row: ApprovalRow, reply: asyncio.Task[None], changed: asyncio.Event
     ) -> None:
         """Wait for the caller's answer, or for another one, which withdraws the question."""
         while not reply.done():

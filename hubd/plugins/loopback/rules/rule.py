@@ -42,17 +42,23 @@ class NewRule:
 
 @dataclass(frozen=True)
 class Rule(NewRule):
-    """A stored rule."""
+    """A stored rule, or one that is tried before it is stored."""
 
     id: bytes = b""
     # The key of its row, which increases from rule to rule.
     key: int = 0
     created_at: int = 0
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the rule is stored; others are only tried."""
+        return bool(self.id)
+
     def __str__(self) -> str:
         """Return the rule in a few words, for explanations."""
         words = [self.effect, self.tool, *([self.pattern] if self.pattern else [])]
-        return f"rule {self.id.hex()[:8]} ({' '.join(words)})"
+        name = self.id.hex()[:8] if self.is_stored else "to try"
+        return f"rule {name} ({' '.join(words)})"
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,7 @@ async def test_a_missing_session_of_claude_is_not_found(here: World) -> None:
         await here.one("sessions_export", name="s")
 
 
+@pytest.mark.claude
 @with_claude
 async def test_claude_resumes_an_exported_session_with_its_whole_history(here: World) -> None:
     await here.chat(think("hm"), say("one"), run("echo two"), **BASH)

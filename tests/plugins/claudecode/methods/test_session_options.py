@@ -12,7 +12,16 @@ from hubd.plexus.dispatch import Call
 from hubd.plugins.claudecode.options import HIDDEN, public
 from hubd.process.environment import child_environment
 from tests.fakes.agent_process import claude_program
-from tests.plugins.claudecode.chat_support import HANG, Event, Failure, World, run, say, world
+from tests.plugins.claudecode.chat_support import (
+    HANG,
+    Event,
+    Failure,
+    World,
+    run,
+    say,
+    stand_in_program,
+    world,
+)
 from tests.support import Collector
 
 SECRET = "sk-very-secret"
@@ -24,10 +33,10 @@ async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         yield made
 
 
-async def with_both_agents(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the hub anew, as where `claude` is installed and nothing is configured."""
+async def with_both_agents(here: World, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Start the hub anew, as where `claude` is this program and nothing else is configured."""
     monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", "auto")
-    monkeypatch.setenv("HUBD_CLAUDECODE_PROGRAM", claude_program())
+    monkeypatch.setenv("HUBD_CLAUDECODE_PROGRAM", program)
     await here.stop()
     await here.start()
 
@@ -90,7 +99,7 @@ async def test_another_working_directory_is_refused(here: World, tmp_path: Path)
 async def test_a_model_that_would_start_another_program_is_refused(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await with_both_agents(here, monkeypatch)
+    await with_both_agents(here, monkeypatch, stand_in_program(here.directory))
     await here.chat(prompt="say: hi", model="offline")
     with pytest.raises(Failure, match="conflict: session 's' runs on the offline agent, but model"):
         await here.chat(prompt="say: hi", model="opus")
@@ -98,7 +107,7 @@ async def test_a_model_that_would_start_another_program_is_refused(
     with pytest.raises(Failure, match="runs on claude, but model 'offline'"):
         await here.chat(prompt="say: hi", name="asked for claude", model="offline")
     # As soon as a chat was accepted, even if it has not begun.
-    running = await here.begin(prompt="HANG[]", name="without a model")
+    running = await here.begin(HANG, name="without a model")
     with pytest.raises(Failure, match="runs on claude, but model 'offline'"):
         await here.chat(prompt="say: hi", name="without a model", model="offline")
     await here.one("cancel", stream_id=running)
@@ -113,7 +122,7 @@ async def test_a_model_that_would_start_another_program_is_refused(
 async def test_claude_gets_the_new_system_prompt_and_its_model_is_shown(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await with_both_agents(here, monkeypatch)
+    await with_both_agents(here, monkeypatch, claude_program())
     await here.chat(prompt="SAY[one]", system_prompt="you are a PIRATE")
     assert "PIRATE" in json.dumps(here.api.requests[-1].body)
     session = await here.one("get", name="s")

@@ -26,6 +26,7 @@ def script(directory: Path, text: str) -> Path:
     return program
 
 
+@pytest.mark.soak
 async def test_the_real_claude_follows_a_marker(temporary: Path) -> None:
     support = await check_marker(Path(claude_program()))
     assert support == (True, "2.1.325", "")

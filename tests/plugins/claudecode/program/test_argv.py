@@ -175,6 +175,7 @@ async def run_claude(
     return running
 
 
+@pytest.mark.claude
 async def test_the_real_program_accepts_every_flag_of_a_new_session(
     tmp_path: Path, api: FakeMessagesApi
 ) -> None:
@@ -232,6 +233,7 @@ async def test_the_real_program_runs_a_tool_that_the_rules_allow(
     assert (tmp_path / "a, b").exists()
 
 
+@pytest.mark.claude
 async def test_the_real_program_resumes_and_branches_at_a_message(
     tmp_path: Path, api: FakeMessagesApi
 ) -> None:

@@ -115,6 +115,7 @@ async def test_claude_takes_several_turns_and_ends_with_its_input(
 
 
 @pytest.mark.usefixtures("long_limits")
+@pytest.mark.claude
 async def test_claude_can_be_interrupted_in_a_tool_and_continues(tmp_path: Path) -> None:
     async with claude(tmp_path, allowed_tools=["Bash"]) as child:
         await tool_of(child, tmp_path, "echo $$ > fifo; tail -f /dev/null")

@@ -214,3 +214,22 @@ async def test_the_number_of_rules_is_limited_and_the_list_is_paged(
     assert pages[0]["rules"][0]["tool"] == f"T{rule_store.MAX_RULES - 1}"
     with pytest.raises(Conflict):
         await add(running, "deny", "One")
+
+
+async def test_rules_can_be_tried_before_they_are_stored(running: InProcessHub) -> None:
+    async def test(*patterns: str, **params: object) -> dict[str, Any]:
+        call = {"tool": "Bash", "value": "git log | wc -l", "allow": list(patterns), **params}
+        return dict(await running.call_one("loopback.rules_test", **call))
+
+    assert (await test("git *"))["effect"] == "ask"
+    both = await test("git *", "wc *")
+    assert both["effect"] == "allow"
+    assert both["rules"] == []
+    assert both["explanation"] == [
+        "Rule to try (allow Bash git *) matches `git log`.",
+        "Rule to try (allow Bash wc *) matches `wc -l`.",
+    ]
+    assert (await test("git *", "wc *", scope="session:other"))["effect"] == "ask"
+    with pytest.raises(InvalidParams, match="empty"):
+        await test(" ")
+    assert (await running.call_one("loopback.rules_list"))["rules"] == []
