@@ -68,8 +68,9 @@ async def test_a_parent_starts_polls_answers_and_polls_to_the_end(
         )
         assert started["type"] == "started"
         seen: list[Event] = []
-        page: Event = {"status": "running", "pending_approvals": []}
-        while not page["pending_approvals"]:
+        page: Event = {"status": "running", "pending_approvals": [], "has_more": False}
+        # A page may show an approval whose event is on the next page.
+        while not page["pending_approvals"] or page["has_more"]:
             page = await one(
                 parent,
                 "claudecode.poll",

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 
 from hubd.errors import Conflict, InvalidParams
 from hubd.plugins.claudecode.native import (
@@ -46,10 +46,21 @@ def write(path: Path, messages: Sequence[NativeMessage], **more: Any) -> str:
     return write_session(path, messages=messages, **known, now=NOW, **more)
 
 
+def answers_some_calls(messages: Sequence[NativeMessage]) -> bool:
+    """Return whether the last message has results for some calls of the message before it."""
+    if len(messages) < 2 or messages[-1].role != "user":
+        return False
+    calls = {block["id"] for block in messages[-2].content if block["type"] == "tool_use"}
+    answered = {block.get("tool_use_id") for block in messages[-1].content}
+    return bool(answered & calls) and bool(calls - answered)
+
+
 @given(conversations())
 def test_a_written_conversation_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, messages: list[NativeMessage]
 ) -> None:
+    # Results of some calls only follow their calls: test_a_session_may_end_in_open_calls.
+    assume(not answers_some_calls(messages))
     path = tmp_path_factory.mktemp("written") / f"{SESSION}.jsonl"
     last = write(path, messages)
     history = read_history(path)
