@@ -9,8 +9,6 @@ import gc
 import json
 import os
 import sys
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
 
 NOT_RUNNING: Final = 3
 FAILED: Final = 1
-# Seconds between two reads of `logs --follow`.
-FOLLOW_SECONDS: Final = 0.2
 
 EXIT_STATUS: Final = """exit status:
   0 success   1 failure   2 usage error   3 not running or not found   4 not permitted
@@ -208,36 +204,18 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _logs(arguments: argparse.Namespace) -> int:
-    from hubd.daemon.log import readable
+    from hubd.daemon.log_reader import last_lines, readable
 
     path = Path(_paths(arguments).log)
-    show: Callable[[str], str] = str if arguments.json else readable
     if not path.exists():
         _message(f"hubd: no log at {path} yet; the first start creates it")
         return NOT_RUNNING
-    log: TextIO = path.open(encoding="utf-8", errors="replace")
-    try:
-        for line in deque(log, arguments.lines):
-            _print(show(line.rstrip("\n")))
-        while arguments.follow:
-            log = _follow(log, path, show)
-    finally:
-        log.close()
+    for line in last_lines(path, arguments.lines, follow=arguments.follow):
+        if line is None:
+            sys.stdout.flush()
+        else:
+            _print(line if arguments.json else readable(line))
     return 0
-
-
-def _follow(log: TextIO, path: Path, show: Callable[[str], str]) -> TextIO:
-    """Print new lines; return the log, or its successor after a rotation."""
-    for line in log:
-        _print(show(line.rstrip("\n")))
-    sys.stdout.flush()
-    time.sleep(FOLLOW_SECONDS)
-    if path.exists() and path.stat().st_ino != os.fstat(log.fileno()).st_ino:
-        for line in log:  # The lines between the last read and the rotation.
-            _print(show(line.rstrip("\n")))
-        log.close()
-        return path.open(encoding="utf-8", errors="replace")
-    return log
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from hubd.activation import Activation, Event, InvalidParams, Option, Timeout, method
 from hubd.errors import Cancelled, HandleTargetMissing
 from hubd.testing import DECLINED, NO_ANSWER, InProcessHub, Question, hub
-from tests.notes_plugin import Notes
+from tests.sample_plugins.notes import Notes
 from tests.support import environment
 
 
@@ -220,7 +220,7 @@ async def test_a_database_can_be_opened_again(tmp_path: Path) -> None:
 
 
 PLUGIN_TEST = """
-from tests.notes_plugin import Notes
+from tests.sample_plugins.notes import Notes
 
 async def test_notes_survive(plexus_hub):
     async with plexus_hub(Notes()) as h:

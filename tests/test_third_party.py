@@ -14,7 +14,7 @@ import pytest
 
 from hubd.activation import Activation, Event, method
 from hubd.testing import hub
-from tests.notes_plugin import NoteRef, Notes
+from tests.sample_plugins.notes import NoteRef, Notes
 from tests.support import Daemon
 
 ROOT = Path(__file__).parent.parent
@@ -29,13 +29,13 @@ class Line(Event):
 
 
 def test_the_guide_shows_the_plugin_that_is_tested_here() -> None:
-    assert (ROOT / "tests" / "notes_plugin.py").read_text() == PLUGIN
+    assert (ROOT / "tests" / "sample_plugins" / "notes.py").read_text() == PLUGIN
 
 
 async def test_the_test_of_the_guide_passes_and_has_at_most_ten_lines() -> None:
     assert len(TEST.strip().splitlines()) <= 10
     code: dict[str, Any] = {}
-    exec(TEST.replace("from notes_plugin", "from tests.notes_plugin"), code)
+    exec(TEST.replace("from notes_plugin", "from tests.sample_plugins.notes"), code)
     await code["test_an_added_note_is_listed_and_resolved"]()
 
 
@@ -68,7 +68,7 @@ async def test_a_method_can_be_called_without_the_protocol() -> None:
 
 
 async def test_a_real_daemon_calls_describes_and_resolves_the_plugin(home: Path) -> None:
-    options = ("--plugin", "tests.notes_plugin:Notes")
+    options = ("--plugin", "tests.sample_plugins.notes:Notes")
     with Daemon(home, *options) as daemon:
         async with daemon.client() as client:
             [added, _] = await client.call("notes.add", {"text": "buy milk: 2 %"})

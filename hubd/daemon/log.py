@@ -80,16 +80,3 @@ def set_up(file: Path, *, level: str, to_stderr: bool) -> None:
     # A full disk must not turn every log line into a stack trace.
     logging.raiseExceptions = False
     logging.basicConfig(level=level.upper(), handlers=handlers, force=True)
-
-
-def readable(line: str) -> str:
-    """Return a line of the log in readable form; any other line unchanged."""
-    try:
-        entry = json.loads(line)
-        time, level, message = entry.pop("time"), entry.pop("level"), entry.pop("message")
-    except (ValueError, KeyError, AttributeError):
-        return line
-    entry.pop("logger", None)
-    trace = entry.pop("trace", None)
-    extra = "".join(f" {name}={value}" for name, value in entry.items())
-    return f"{time} {level:<7} {message}{extra}" + (f"\n{trace}" if trace else "")

@@ -1,4 +1,4 @@
-"""An event, or the data behind a handle, in one line.
+"""An event, a tool call or the data behind a handle, in one line.
 
 A template such as `"{role}: {content}"` is declared once, on the event or the handle type. The
 schema carries an event's template under `x-summary`, so that every client shows the same line.
@@ -28,6 +28,11 @@ TOTALS_KEYWORD: Final = "x-totals"
 SUMMARY_LENGTH: Final = 200
 # Fields that hold the text of an event without a template, in order of preference.
 TEXT_FIELDS: Final = ("message", "text", "line", "content", "output", "prompt", "summary", "render")
+# The fields of a tool call's input that describe the call best, in order of preference.
+PRINCIPAL_FIELDS: Final = (
+    *("command", "file_path", "notebook_path", "path", "url", "query", "pattern"),
+    *("plan", "prompt", "description"),
+)
 
 
 def columns(**templates: str) -> dict[str, Any]:
@@ -76,6 +81,14 @@ def event_line(
         if isinstance(text, str) and text.strip():
             return shorten(" ".join(text[: 4 * length].split()), length)
     return str(event.get("type", ""))
+
+
+def principal(tool_input: Mapping[str, Any]) -> str | None:
+    """Return the field of a tool call's input that describes the call best, if it has one."""
+    for name in PRINCIPAL_FIELDS:
+        if isinstance(text := tool_input.get(name), str):
+            return text
+    return None
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,9 @@ Address = dict[str, Any]
 def hub_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """A running daemon, named otherwise than by default."""
     home = tmp_path_factory.mktemp("client") / "home"
-    with Daemon(home, "--plugin", "tests.plugins_for_tests:Trouble", "--name", "lab") as daemon:
+    with Daemon(
+        home, "--plugin", "tests.sample_plugins.trouble:Trouble", "--name", "lab"
+    ) as daemon:
         yield daemon
 
 

@@ -175,7 +175,7 @@ async def _read_after(hub: Hub, events: Any) -> None:
 
 
 async def test_a_lost_connection_ends_the_calls(home: Path) -> None:
-    with Daemon(home, "--plugin", "tests.plugins_for_tests:Trouble") as daemon:
+    with Daemon(home, "--plugin", "tests.sample_plugins.trouble:Trouble") as daemon:
         async with Hub.connect(home=home) as hub:
             waiting = asyncio.create_task(hub.call_one("trouble.silent"))
             await hub.call_one("echo.ping")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.conversations.rendering import cut, fenced, render
-from tests.sources_plugin import BINARIES, DOCUMENTS, LOGO, MAKE, NOTES, OUTPUTS, PAGE
+from tests.sample_plugins.sources import BINARIES, DOCUMENTS, LOGO, MAKE, NOTES, OUTPUTS, PAGE
 
 LIMIT = 1000
 hostile = st.text(st.sampled_from("`~\n\r a[]:\u2028\x1b"), max_size=60)

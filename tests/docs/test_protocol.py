@@ -35,7 +35,7 @@ METADATA = items.Stamp(("plexus", "x", "y"), "0" * 16).metadata()
 
 @pytest.fixture
 def daemon(home: Path) -> Iterator[Daemon]:
-    with Daemon(home, "--plugin", "tests.plugins_for_tests:Trouble") as running:
+    with Daemon(home, "--plugin", "tests.sample_plugins.trouble:Trouble") as running:
         yield running
 
 

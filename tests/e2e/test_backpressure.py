@@ -22,7 +22,7 @@ Send = Callable[[bytes], Awaitable[None]]
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     home = tmp_path_factory.mktemp("hub") / "home"
-    with Daemon(home, "--plugin", "tests.plugins_for_tests:Trouble") as running:
+    with Daemon(home, "--plugin", "tests.sample_plugins.trouble:Trouble") as running:
         yield running
 
 

@@ -13,7 +13,7 @@ from tests.support import Daemon
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     home = tmp_path_factory.mktemp("hub") / "home"
-    with Daemon(home, "--plugin", "tests.wire_plugins:Blocking") as running:
+    with Daemon(home, "--plugin", "tests.sample_plugins.wire:Blocking") as running:
         yield running
 
 
@@ -51,7 +51,7 @@ async def test_the_log_names_what_blocked_the_event_loop_and_for_how_long(
     )
     assert found is not None, report
     assert (found[1], found[4]) == (name, function)
-    assert found[3].endswith("tests/wire_plugins.py")
+    assert found[3].endswith("tests/sample_plugins/wire.py")
     assert float(found[2]) >= 0.3
 
 

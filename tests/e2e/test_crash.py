@@ -71,7 +71,7 @@ async def test_no_acknowledged_write_is_lost_when_the_daemon_is_killed(
     dice = random.Random(seed)
     acknowledged: dict[int, str] = {}
     last = 0
-    with Daemon(home, "--plugin", "tests.plugins_for_tests:Trouble") as daemon:
+    with Daemon(home, "--plugin", "tests.sample_plugins.trouble:Trouble") as daemon:
         for kill in range(kills):
             where = f"kill {kill} with seed {seed}"
             writers = Writers(daemon, acknowledged, f"kill {kill}")

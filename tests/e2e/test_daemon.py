@@ -24,7 +24,7 @@ STATUS_KEYS = {
     *("running", "pid", "version", "home", "socket", "ws_url", "mcp_url", "token_file"),
     *("plexus_hash", "uptime_seconds", "failed_plugins"),
 }
-TROUBLE = ("--plugin", "tests.plugins_for_tests:Trouble")
+TROUBLE = ("--plugin", "tests.sample_plugins.trouble:Trouble")
 # The longest time between SIGTERM and the end.
 STOP_SECONDS = 10.0
 Finished = subprocess.CompletedProcess[str]

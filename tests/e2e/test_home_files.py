@@ -18,7 +18,7 @@ import pytest
 
 from tests.support import HUBD, PATIENCE_SECONDS, Daemon, environment, events_of, hubd
 
-TROUBLE = ("--plugin", "tests.plugins_for_tests:Trouble")
+TROUBLE = ("--plugin", "tests.sample_plugins.trouble:Trouble")
 UNAVAILABLE, CONFLICT = 5, 7
 LOST = "was removed or replaced while the daemon was writing to it"
 

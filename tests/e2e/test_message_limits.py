@@ -34,7 +34,7 @@ OVER = [
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     home = tmp_path_factory.mktemp("hub") / "home"
-    options = ("--max-message-mib", "1", "--plugin", "tests.wire_plugins:Accepting")
+    options = ("--max-message-mib", "1", "--plugin", "tests.sample_plugins.wire:Accepting")
     with Daemon(home, *options) as running:
         yield running
 

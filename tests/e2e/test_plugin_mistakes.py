@@ -12,7 +12,7 @@ from hubd.wire.paths import Paths
 from tests.support import PATIENCE_SECONDS, hubd
 from tests.synapse.support import synapse_process as synapse
 
-HERE = "tests.mistaken_plugins"
+HERE = "tests.sample_plugins.mistaken"
 # Those that do not work, and the reason.
 FAILED = {
     f"{HERE}:FailsToStart": "OSError: no such device",
@@ -80,7 +80,7 @@ def test_a_write_that_is_not_awaited_fails_the_call_and_is_in_the_log(home: Path
     assert len(reported) == 4
     for line in reported:
         assert '"level": "error"' in line
-        assert "mistaken_plugins.py" in line
+        assert "mistaken.py" in line
         assert "during forgetful.write" in line
 
 

@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect as connect_websocket
 
 from tests.support import PATIENCE_SECONDS, Daemon
 
-TROUBLE = ("--plugin", "tests.plugins_for_tests:Trouble")
+TROUBLE = ("--plugin", "tests.sample_plugins.trouble:Trouble")
 SECOND = '''
 from collections.abc import AsyncIterator
 from hubd.activation import Activation, Event, method

@@ -12,7 +12,7 @@ import pytest
 from tests.support import PATIENCE_SECONDS, Daemon, LineClient, hubd
 from tests.synapse.support import synapse_process as synapse
 
-PLUGIN = "tests.searched_plugin:Searched"
+PLUGIN = "tests.sample_plugins.searched:Searched"
 
 
 async def everything(client: LineClient, query: str) -> list[str]:

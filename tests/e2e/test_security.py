@@ -22,7 +22,7 @@ LISTENING = "0A"
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     home = tmp_path_factory.mktemp("locked") / "home"
-    options = ("--allow-origin", PAGE, "--plugin", "tests.plugins_for_tests:Trouble")
+    options = ("--allow-origin", PAGE, "--plugin", "tests.sample_plugins.trouble:Trouble")
     running = Daemon(home, *options, "--log-level", "debug")
     # So files are private only if the daemon makes them so.
     before = os.umask(0)

@@ -15,7 +15,7 @@ from tests.support import Daemon, environment
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     home = tmp_path_factory.mktemp("hub") / "home"
-    options = ("--event-loop", "uvloop", "--plugin", "tests.wire_plugins:Blocking")
+    options = ("--event-loop", "uvloop", "--plugin", "tests.sample_plugins.wire:Blocking")
     with Daemon(home, *options) as running:
         yield running
 

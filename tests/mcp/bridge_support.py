@@ -32,7 +32,7 @@ PLUGINS: Final = (
     "--plugin",
     "tests.fakes.mcp_plugins:Porter",
     "--plugin",
-    "tests.plugins_for_tests:Trouble",
+    "tests.sample_plugins.trouble:Trouble",
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 from hubd.activation import HubError
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
-from tests.parcels_plugin import Parcels
+from tests.sample_plugins.parcels import Parcels
 from tests.support import Collector, call_events, call_items, hub_with
 
 

@@ -7,8 +7,8 @@ import pytest
 from hubd.activation import Conflict, HubError, NotFound
 from hubd.errors import ActivationNotFound
 from hubd.testing import hub
-from tests.galaxy_plugin import Galaxy
 from tests.mcp.support import MODERN, over_http
+from tests.sample_plugins.galaxy import Galaxy
 from tests.support import McpDaemon
 from tests.synapse.support import synapse
 
@@ -52,7 +52,7 @@ async def test_command_line_completion_and_mcp_follow_children(home: Path) -> No
         result = synapse(*words, "", home=home, _SYNAPSE_COMPLETE="zsh")
         return [line.partition("\t")[0] for line in result.stdout.splitlines()]
 
-    with McpDaemon(home, "--plugin", "tests.galaxy_plugin:Galaxy") as daemon:
+    with McpDaemon(home, "--plugin", "tests.sample_plugins.galaxy:Galaxy") as daemon:
         async with over_http(daemon.record["mcp_url"], daemon.token, MODERN) as client:
 
             async def tools() -> set[str]:

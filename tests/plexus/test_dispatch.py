@@ -13,7 +13,7 @@ from pydantic import Field
 from hubd.activation import Activation, AnyHandle, Event, method
 from hubd.plexus.dispatch import Call
 from hubd.plexus.hub import Hub
-from tests.plugins_for_tests import Trouble
+from tests.sample_plugins.trouble import Trouble
 from tests.support import Collector, call_error, call_events, call_items, hub_with
 
 

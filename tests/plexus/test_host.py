@@ -18,7 +18,7 @@ from hubd.plugins.echo import EchoPlugin
 from hubd.wire.caller import HUB
 from hubd.wire.item import Item
 from hubd.wire.item import Request as RequestItem
-from tests.plugins_for_tests import Trouble
+from tests.sample_plugins.trouble import Trouble
 from tests.support import Collector, call_error, call_events, hub_with
 
 

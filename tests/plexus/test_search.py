@@ -22,7 +22,7 @@ from hubd.storage.search.source import SearchSource
 from hubd.storage.search.text import prepare, terms_of
 from hubd.testing import InProcessHub, hub
 from hubd.wire.caller import Actor
-from tests.searched_plugin import Searched
+from tests.sample_plugins.searched import Searched
 
 
 @pytest.fixture

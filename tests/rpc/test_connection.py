@@ -21,9 +21,9 @@ from hubd.rpc.connection import MAX_CALLS
 from hubd.wire import caller as context
 from hubd.wire import jsonrpc
 from hubd.wire.limits import LARGE_BYTES
-from tests.plugins_for_tests import Trouble
+from tests.sample_plugins.trouble import Trouble
+from tests.sample_plugins.wire import Accepting
 from tests.support import PATIENCE_SECONDS, hub_with
-from tests.wire_plugins import Accepting
 
 
 class Drop(Event):

@@ -24,7 +24,7 @@ from hubd.rpc.gate import Gate
 from hubd.rpc.unix import serve_unix
 from hubd.rpc.websocket import serve_websocket
 from hubd.wire import jsonrpc
-from tests.plugins_for_tests import Trouble
+from tests.sample_plugins.trouble import Trouble
 from tests.support import PATIENCE_SECONDS, hub_with
 
 CROWD = 4

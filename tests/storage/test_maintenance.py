@@ -92,7 +92,7 @@ async def test_a_backup_taken_while_writing_is_consistent_and_complete(path: Pat
 
 
 async def test_a_backup_of_a_running_daemon_has_all_acknowledged_writes(home: Path) -> None:
-    with Daemon(home, "--plugin", "tests.plugins_for_tests:Trouble") as daemon:
+    with Daemon(home, "--plugin", "tests.sample_plugins.trouble:Trouble") as daemon:
         async with daemon.client() as client:
             for text in ("one", "two"):
                 items = await client.call("trouble.write", {"text": text})

@@ -108,7 +108,7 @@ async def test_the_hubs_own_tables_come_from_every_earlier_version(
     assert content(tmp_path / "old.db") == content(tmp_path / "blank.db")
 
 
-@pytest.mark.parametrize("target", [*BUILT_IN, "tests.plugins_for_tests:Trouble"])
+@pytest.mark.parametrize("target", [*BUILT_IN, "tests.sample_plugins.trouble:Trouble"])
 async def test_a_plugins_tables_come_from_every_earlier_version(
     tmp_path: Path, target: str
 ) -> None:

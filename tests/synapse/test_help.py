@@ -12,7 +12,7 @@ from synapse.hub.hubs import LocalHub
 from tests.support import Daemon
 from tests.synapse.support import PLUGIN, shell, synapse
 
-NOTES = ("--plugin", "tests.notes_plugin:Notes")
+NOTES = ("--plugin", "tests.sample_plugins.notes:Notes")
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from hubd.wire.summary import PRINCIPAL_FIELDS
 from hubd.wire.terminal import escape_json, is_visible, reveal
-from hubd.wire.tool_input import PRINCIPAL
 
 # The lines of a text that are shown: so many of its beginning and of its end.
 FIRST_LINES: Final = 30
@@ -102,7 +102,7 @@ def _lines(tool_input: Mapping[str, Any], directory: str) -> Iterator[str]:
         shown.add("new_source")
         yield from (f"+{line}" for line in _split(source))
     elif not shown:
-        for name in PRINCIPAL:
+        for name in PRINCIPAL_FIELDS:
             if isinstance(text := tool_input.get(name), str):
                 shown.add(name)
                 yield from _split(text)

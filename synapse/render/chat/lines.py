@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
+from hubd.wire.summary import principal
 from hubd.wire.terminal import clean, one_line
-from hubd.wire.tool_input import principal
 
 if TYPE_CHECKING:
     from rich.console import Console

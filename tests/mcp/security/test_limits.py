@@ -527,7 +527,7 @@ def test_a_call_that_is_nearly_done_when_the_daemon_stops_gets_its_result(home: 
 def test_neither_silent_nor_unread_nor_stubborn_clients_keep_a_daemon_from_stopping(
     home: Path,
 ) -> None:
-    plugins = ("tests.mcp.hostile:Witness", "tests.plugins_for_tests:Trouble")
+    plugins = ("tests.mcp.hostile:Witness", "tests.sample_plugins.trouble:Trouble")
     options = [word for plugin in plugins for word in ("--plugin", plugin)]
     with McpDaemon(home, *options) as running, ExitStack() as stack:
         far = RawClient(ports(running)[1], running.token)

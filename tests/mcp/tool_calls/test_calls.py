@@ -29,7 +29,7 @@ from tests.mcp.support import (
     registered,
     serving,
 )
-from tests.searched_plugin import Searched
+from tests.sample_plugins.searched import Searched
 from tests.support import PATIENCE_SECONDS, McpDaemon, events_of
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.mcp.bridge_support import INITIALIZE, INITIALIZED, lines, tool_call
 from tests.mcp.raw_http import RawClient, connection, modern, read_answer, request
 from tests.mcp.support import ERAS, TOKEN, Era, Served, over_http, serving
-from tests.parcels_plugin import Parcels
+from tests.sample_plugins.parcels import Parcels
 from tests.support import PATIENCE_SECONDS
 
 

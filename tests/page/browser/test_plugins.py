@@ -18,9 +18,9 @@ expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """A daemon with plugins that the page knows nothing about."""
     plugins = [
-        "tests.shapes_plugin:Shapes",
-        "tests.galaxy_plugin:Galaxy",
-        "tests.notes_plugin:Notes",
+        "tests.sample_plugins.shapes:Shapes",
+        "tests.sample_plugins.galaxy:Galaxy",
+        "tests.sample_plugins.notes:Notes",
     ]
     options = [word for plugin in plugins for word in ("--plugin", plugin)]
     with Daemon(tmp_path_factory.mktemp("home"), "--mcp-port", "0", *options) as running:

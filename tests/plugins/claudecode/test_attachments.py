@@ -16,7 +16,7 @@ from tests.plugins.claudecode.chat_support import (
     say,
     world,
 )
-from tests.sources_plugin import DOCUMENTS, MAKE, NOTES, RENDERED, handle
+from tests.sample_plugins.sources import DOCUMENTS, MAKE, NOTES, RENDERED, handle
 
 OUTPUT, DOCUMENT = handle("output", "make"), handle("document", "notes")
 MISSING = handle("document", "gone")
@@ -24,7 +24,7 @@ MISSING = handle("document", "gone")
 
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    added = ("tests.sources_plugin:Sources", "hubd.plugins.cone.plugin:Cone")
+    added = ("tests.sample_plugins.sources:Sources", "hubd.plugins.cone.plugin:Cone")
     monkeypatch.setattr(chat_support, "PLUGINS", (*chat_support.PLUGINS, *added))
 
 

@@ -23,7 +23,7 @@ from tests.plugins.cone.support import (
     only,
     tree_of,
 )
-from tests.sources_plugin import MAKE, NOTES, RENDERED, Sources, handle
+from tests.sample_plugins.sources import MAKE, NOTES, RENDERED, Sources, handle
 from tests.support import call_error, hub_with
 
 MISSING = handle("document", "gone")

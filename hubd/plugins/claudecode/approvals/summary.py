@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hubd.wire.summary import principal
 from hubd.wire.terminal import reveal
 from hubd.wire.text import shorten
-from hubd.wire.tool_input import principal
 
 # The longest summary, in characters.
 MAX_SUMMARY: Final = 200
