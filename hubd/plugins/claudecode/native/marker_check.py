@@ -73,7 +73,8 @@ async def check_marker(
     except TimeoutError:
         reason = f"{program} did not finish the check within {timeout_seconds:g} s"
     except OSError as problem:
-        reason = f"{program} cannot be run: {problem.strerror or problem}"
+        # The text names the missing file, which may be another one than the program.
+        reason = f"{program} cannot be run: {problem}"
     return MarkerSupport(False, check.version, reason)
 
 

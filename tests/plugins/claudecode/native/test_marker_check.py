@@ -75,10 +75,8 @@ async def test_a_program_that_does_not_follow_a_marker_is_reported(
 
 
 async def test_a_missing_program_is_reported(tmp_path: Path, temporary: Path) -> None:
-    support = await check_marker(tmp_path / "nothing")
-    assert support == (
-        False,
-        "",
-        f"{tmp_path / 'nothing'} cannot be run: No such file or directory",
-    )
+    program = tmp_path / "nothing"
+    support = await check_marker(program)
+    problem = f"[Errno 2] No such file or directory: '{program}'"
+    assert support == (False, "", f"{program} cannot be run: {problem}")
     assert list(temporary.iterdir()) == []
