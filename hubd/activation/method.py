@@ -5,9 +5,9 @@ mistake is a TypeError that names the class, the method and the remedy. If its s
 cache, an earlier start has checked the same files, and the signature is read when it is needed.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property
 from inspect import iscoroutinefunction
 from typing import Annotated, Any, Final, TypeVar, overload
 
@@ -215,9 +215,9 @@ class Method:
     where: str
     name: str
     # The function as its author wrote it: it yields its events, or returns its only event.
-    declared: Callable[..., Any]
-    # The same as a generator, because the hub runs only generators.
-    function: Callable[..., AsyncGenerator[Any, None]]
+    function: Callable[..., Any]
+    # Whether it returns its only event.
+    returns: bool
     streaming: bool
     bidirectional: bool
     # Optional parameters of which a caller must give exactly one.
@@ -231,7 +231,7 @@ class Method:
     @cached_property
     def signature(self) -> Signature:
         """The hints and the docstring of the function, read when they are needed first."""
-        return read_signature(self.where, self.declared)
+        return read_signature(self.where, self.function)
 
     @property
     def description(self) -> str:
@@ -365,8 +365,8 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
     entry = Method(
         where=where,
         name=name,
-        declared=function,
-        function=yielding(function) if returns else function,
+        function=function,
+        returns=returns,
         streaming=mark.streaming and not returns,
         bidirectional=mark.bidirectional,
         one_of=mark.one_of,
@@ -378,15 +378,3 @@ def read_method(owner: str, function: Callable[..., Any], mark: MethodMark) -> M
         # At import, so that the author sees the error and not a caller.
         entry.check()
     return entry
-
-
-def yielding(
-    function: Callable[..., Coroutine[Any, Any, Any]],
-) -> Callable[..., AsyncGenerator[Any, None]]:
-    """Return an async generator of the only event, because the hub runs only generators."""
-
-    @wraps(function)
-    async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
-        yield await function(*args, **kwargs)
-
-    return call

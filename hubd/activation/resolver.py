@@ -1,8 +1,8 @@
 """Resolvers: their decorator, and their declaration as the hub uses it."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Final, TypeVar, get_args, get_origin, overload
 
@@ -10,7 +10,7 @@ from hubd.activation.declaration.class_checks import check_arguments, name_of
 from hubd.activation.declaration.json_schema import events_schema
 from hubd.activation.declaration.signature import parameter_hints, read_signature
 from hubd.activation.handle import Handle
-from hubd.activation.method import ResolverMark, plain, set_mark, yielding
+from hubd.activation.method import ResolverMark, plain, set_mark
 from hubd.activation.schema_cache import SCHEMA_CACHE
 from hubd.wire.schema import JsonSchema
 
@@ -123,7 +123,19 @@ def read_resolver(owner: str, function: Callable[..., Any], mark: ResolverMark) 
         where=where,
         handle=handle,
         declared=function,
-        function=yielding(function) if returns and not mark.many else function,
+        function=_yielding(function) if returns and not mark.many else function,
         many=mark.many,
         returns=returns and mark.many,
     )
+
+
+def _yielding(
+    function: Callable[..., Coroutine[Any, Any, Any]],
+) -> Callable[..., AsyncGenerator[Any, None]]:
+    """Return an async generator of the only event, because the hub iterates resolvers."""
+
+    @wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        yield await function(*args, **kwargs)
+
+    return call

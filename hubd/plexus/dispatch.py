@@ -170,26 +170,17 @@ class Call:
                 self.post(Data(self.stamp.metadata(), PAGE, self._page()))
                 return self.finish()
             route = self._route(path)
-            events = self._begin(route, params)
-            caller, count = self.caller, 0
-            turn_began = perf_counter()
-            try:
-                async for event in events:
-                    if task.cancelling():
-                        # The plugin caught the cancellation and continued.
-                        raise asyncio.CancelledError
-                    count += 1
-                    item = self._item(route, event, count)
-                    if not caller.has_room:
-                        await self.send(item)
-                    elif not self.ended:
-                        caller.post(item)
-                    if count > 1 and perf_counter() - turn_began > TURN_SECONDS:
-                        await asyncio.sleep(0)
-                        turn_began = perf_counter()
-            finally:
-                await events.aclose()
-            self._check_end(route, count)
+            if route.spec.returns:
+                event = await self._begin(route, params)
+                if task.cancelling():
+                    raise asyncio.CancelledError  # The plugin caught the cancellation.
+                item = self._item(route, event, 1)
+                if not self._post_if_room(item):
+                    await self.send(item)
+            else:
+                await self._stream(route, self._begin(route, params), task)
+            if self.unawaited:
+                raise Internal(f"{route.content_type}: {self.unawaited}")
             if self._after_sent:
                 await self._await_delivery()
         except asyncio.CancelledError:
@@ -213,6 +204,28 @@ class Call:
                 await self._run_callbacks(delivered=False)
             if self.over is not None:
                 self.over()
+
+    async def _stream(
+        self, route: Route, events: AsyncGenerator[Any, None], task: asyncio.Task[Any]
+    ) -> None:
+        """Send the events of a generator. If it never waits, other calls get turns."""
+        count = 0
+        turn_began = perf_counter()
+        try:
+            async for event in events:
+                if task.cancelling():
+                    raise asyncio.CancelledError  # The plugin caught the cancellation.
+                count += 1
+                item = self._item(route, event, count)
+                if not self._post_if_room(item):
+                    await self.send(item)
+                if count > 1 and perf_counter() - turn_began > TURN_SECONDS:
+                    await asyncio.sleep(0)
+                    turn_began = perf_counter()
+        finally:
+            await events.aclose()
+        if count == 0 and not route.spec.streaming:
+            raise Internal(f"{route.content_type} promises one event and yielded none")
 
     def after_sent(self, callback: Callable[[bool], Awaitable[None]]) -> None:
         """As `Host.after_sent`."""
@@ -239,6 +252,14 @@ class Call:
     async def advise(self, topic: str, suggestion: str) -> None:
         """Send a guidance item to the caller: see `Host.advise`."""
         await self.send(Guidance(self.stamp.metadata(), topic, suggestion, []))
+
+    def _post_if_room(self, item: Item) -> bool:
+        """Send an item if that does not wait; return False if it would."""
+        if not self.caller.has_room:
+            return False
+        if not self.ended:
+            self.caller.post(item)
+        return True
 
     def post(self, item: Item) -> None:
         """Send an item without waiting, unless the call has ended."""
@@ -294,8 +315,8 @@ class Call:
             # The names that exist are not for this caller.
             raise refusal(self.hub, self.actor, path) from None
 
-    def _begin(self, route: Route, params: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
-        """Validate the params, and return the events of the method."""
+    def _begin(self, route: Route, params: Mapping[str, Any]) -> Any:
+        """Validate the params, and call the method: a coroutine, or a generator of its events."""
         if self.large:
             with collection_paused():
                 arguments = route.validate(params)
@@ -315,12 +336,6 @@ class Call:
         content = encode(event, route.spec.events, route.content_type, route.serialization)
         stamp = self._stamp or self.stamp
         return Data(stamp.metadata(), route.content_type, content)
-
-    def _check_end(self, route: Route, count: int) -> None:
-        if self.unawaited:
-            raise Internal(f"{route.content_type}: {self.unawaited}")
-        if count == 0 and not route.spec.streaming:
-            raise Internal(f"{route.content_type} promises one event and yielded none")
 
     async def _await_delivery(self) -> None:
         """Wait until the items are sent, then run the callbacks of `after_sent`."""

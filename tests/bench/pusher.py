@@ -63,8 +63,8 @@ class Pusher(Activation, namespace="pusher", version="1.0.0"):
         for stream in rows:
             yield Begun(stream=stream.key, stream_id=ids.text(stream.id))
 
-    @method(streaming=False)
-    async def push(self, stream: int, data: str) -> AsyncIterator[Pushed]:
+    @method
+    async def push(self, stream: int, data: str) -> Pushed:
         """Write one event: its row, its node, and the head of its stream.
 
         Args:
@@ -80,12 +80,12 @@ class Pusher(Activation, namespace="pusher", version="1.0.0"):
         place = await self.db.transaction(push)
         seq = newest[1] + 1 if newest else 0
         self._newest[stream] = (place, seq)
-        yield Pushed(seq=seq)
+        return Pushed(seq=seq)
 
-    @method(streaming=False)
+    @method
     async def push_many(
         self, stream: int, data: Annotated[list[str], Field(min_length=1, max_length=1000)]
-    ) -> AsyncIterator[Pushed]:
+    ) -> Pushed:
         """Write several events in one transaction.
 
         Args:
@@ -100,4 +100,4 @@ class Pusher(Activation, namespace="pusher", version="1.0.0"):
             return streams.push_many(tx, stream, self._origin, events, now, newest)
 
         self._newest[stream] = await self.db.transaction(push)
-        yield Pushed(seq=self._newest[stream][1])
+        return Pushed(seq=self._newest[stream][1])
