@@ -9,8 +9,9 @@ Ids do not: an imported node keeps its id, which contains a time, and the clock 
 Removing a tree deletes its row and all rows that refer to it at once. `arbor_purges` lists the
 tree until its nodes are removed, in many small steps. The key of a tree is never reused.
 
-Streams. An event has the key and the id of its node. The events of a stream are one segment. Its
-first node is the stream's root, and its last is the stream's head.
+Streams. An event has the key and the id of its node. The events of a stream are one segment, so
+the place of its node follows from the event's number. The first node of the segment is the
+stream's root, and its last is the stream's head. Keys of streams are never used again.
 
 Blobs. A content is stored once, however many rows of plugins refer to it; `refs` counts them. A
 small content is one part. A larger one is a file, or many parts in the copy that a backup makes.
@@ -169,5 +170,17 @@ HUB_MIGRATIONS: Final[tuple[str, ...]] = (
         source TEXT NOT NULL,
         row_key INTEGER NOT NULL
     ) STRICT;
+    """,
+    # An index less for each event. A hub that died while it removed events left them without the
+    # segment of their stream. The keys of streams are counted, because events may outlive them.
+    """
+    CREATE TABLE chat_stream_keys (newest INTEGER NOT NULL) STRICT;
+    INSERT INTO chat_stream_keys (newest) SELECT max(
+        coalesce((SELECT max(key) FROM chat_streams), 0),
+        coalesce((SELECT max(stream) FROM chat_events), 0));
+    UPDATE chat_streams SET segment = (
+        SELECT n.segment FROM chat_events AS e JOIN arbor_nodes AS n ON n.key = e.key
+        WHERE e.stream = chat_streams.key LIMIT 1) WHERE segment IS NULL;
+    DROP INDEX chat_events_seq;
     """,
 )

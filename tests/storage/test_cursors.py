@@ -9,7 +9,7 @@ from hubd.errors import Ambiguous, CursorExpired, InvalidParams, NotFound
 from hubd.storage import ids
 from hubd.storage.arbor import tree
 from hubd.storage.database import Database, Tx
-from hubd.storage.streams import cursors, streams
+from hubd.storage.streams import cursors, retention, streams
 from hubd.storage.streams.streams import StreamRow
 from hubd.wire.handle import parse
 
@@ -71,6 +71,6 @@ async def test_last_digits_of_a_removed_event_have_expired(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream, _ = await chat(db, monkeypatch)
-    await db.transaction(lambda tx: streams.remove_events(tx, stream.key))
+    await db.transaction(lambda tx: retention.remove_events(tx, stream.key))
     with pytest.raises(CursorExpired):
         await cursors.node_id(db, await streams.reread(db, stream.key), "5678")

@@ -26,6 +26,7 @@ PINNED: dict[str, tuple[Sequence[str], list[str]]] = {
             "798567a7105367c0",
             "ace01132c8c15cf9",
             "a6523d78095edac7",
+            "3e356e8ceea44dc7",
         ],
     ),
     "bash": (BASH, ["50c770fc4ebb4f3f"]),

@@ -17,7 +17,7 @@ from hubd.storage.database import Tx
 from hubd.storage.id_lookup import IdLookup
 from hubd.storage.names import Names
 from hubd.storage.search import changes
-from hubd.storage.streams import consumers, streams
+from hubd.storage.streams import consumers, retention, streams
 from hubd.storage.streams.streams import StreamRow
 from hubd.wire.handle import WireHandle
 from tests.storage.rerun import NOW, assert_keeps_no_state, database, transaction_functions
@@ -104,7 +104,7 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     ),
     "streams.consumers.advance": lambda tx, w: consumers.advance(tx, w.running.key, "new", 1, NOW),
     "streams.consumers.delete": lambda tx, w: consumers.delete(tx, w.running.key, "reader"),
-    "streams.streams.remove_events": lambda tx, w: streams.remove_events(tx, w.ended.key),
+    "streams.retention.remove_events": lambda tx, w: retention.remove_events(tx, w.ended.key),
     "blobs.rows.refer": lambda tx, _: list(map(partial(blobs.refer, tx), (SMALL, LARGE))),
     "blobs.rows.release": lambda tx, _: list(
         map(partial(blobs.release, tx), (SMALL.digest, LARGE.digest))

@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+import sqlite3
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.errors import Ambiguous, CursorExpired, InvalidParams, NotFound
-from hubd.storage import ids
+from hubd.storage import ids, migrations
 from hubd.storage.arbor import tree, walk
 from hubd.storage.arbor.tree import EVENTS, MAIN, Place, TreeRow
 from hubd.storage.database import Database, Tx
-from hubd.storage.streams import consumers, streams
+from hubd.storage.streams import consumers, retention, streams
 from hubd.storage.streams.by_id import events_by_id
 from hubd.storage.streams.streams import EventRow, Status, StreamRow
+from hubd.storage.tables import HUB_MIGRATIONS
 from hubd.wire.handle import WireHandle, parse
 from tests.support import examples
 
@@ -409,7 +412,7 @@ async def walk_step(db: Database, stream: StreamRow, log: Log, step: tuple[Any, 
             known = await db.transaction(lambda tx: consumers.delete(tx, key, consumer))
             assert known == (log.positions.pop(consumer, None) is not None)
         case ("remove",):
-            await db.transaction(lambda tx: streams.remove_events(tx, key))
+            await db.transaction(lambda tx: retention.remove_events(tx, key))
             log.first = len(log.events)
 
 
@@ -425,10 +428,10 @@ async def test_only_streams_that_ended_before_have_events_to_remove(
         await ended(db, oak, 0, NOW - 10),
         await ended(db, oak, 2, NOW),
     )
-    assert [row.key for row in await streams.ended_before(db, NOW)] == [old.key]
+    assert [row.key for row in await retention.ended_before(db, NOW)] == [old.key]
     both = [old.key, recent.key]
-    assert [row.key for row in await streams.ended_before(db, NOW + 1)] == both
-    assert [row.key for row in await streams.ended_before(db, NOW + 1, old.key)] == both[1:]
+    assert [row.key for row in await retention.ended_before(db, NOW + 1)] == both
+    assert [row.key for row in await retention.ended_before(db, NOW + 1, old.key)] == both[1:]
     assert empty.key not in both
 
 
@@ -437,8 +440,8 @@ async def test_positions_in_a_stream_whose_events_were_removed_have_expired(
 ) -> None:
     stream = await ended(db, oak, 3)
     rows = await streams.events(db, stream.key, 0, 10)
-    assert await db.transaction(lambda tx: streams.remove_events(tx, stream.key)) == 3
-    assert await db.transaction(lambda tx: streams.remove_events(tx, stream.key)) == 0
+    assert await db.transaction(lambda tx: retention.remove_events(tx, stream.key)) == 3
+    assert await db.transaction(lambda tx: retention.remove_events(tx, stream.key)) == 0
     row = await streams.reread(db, stream.key)
     assert (row.status, row.first_seq, row.next_seq) == ("complete", 3, 3)
     assert (row.root, row.head) == (None, None)
@@ -450,17 +453,17 @@ async def test_positions_in_a_stream_whose_events_were_removed_have_expired(
         assert await events_by_id(db, [event.node_id]) == {}
         with pytest.raises(NotFound):
             await tree.look_up_place(db, oak, event.node_id)
-    assert await streams.ended_before(db, NOW + 1) == []
+    assert await retention.ended_before(db, NOW + 1) == []
 
 
 async def test_the_chain_of_events_has_no_gap_after_each_removal(
     db: Database, oak: TreeRow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "EVENTS_AT_ONCE", 4)
+    monkeypatch.setattr(retention, "EVENTS_AT_ONCE", 4)
     stream = await ended(db, oak, 10)
     rows = await streams.events(db, stream.key, 0, 100)
     left = 10
-    while await db.transaction(lambda tx: streams.remove_events(tx, stream.key)):
+    while await db.transaction(lambda tx: retention.remove_events(tx, stream.key)):
         left = max(left - 4, 0)
         found = await streams.events(db, stream.key, 0, 100)
         assert found == rows[:left]
@@ -468,7 +471,7 @@ async def test_the_chain_of_events_has_no_gap_after_each_removal(
             nodes = await chain(db, oak, found[-1].node_id)
             assert [node.id for node in nodes[2:]] == [row.node_id for row in found]
             # A hub that died in between finds it again.
-            assert [row.key for row in await streams.ended_before(db, NOW + 1)] == [stream.key]
+            assert [row.key for row in await retention.ended_before(db, NOW + 1)] == [stream.key]
         assert (await streams.reread(db, stream.key)).first_seq == 10
     assert left == 0
 
@@ -483,21 +486,58 @@ async def test_a_node_with_children_stays_and_so_do_its_ancestors(
         return tree.append(tx, tree.place(tx, oak, rows[2].node_id), tree.text("aha"), NOW)
 
     note = await db.transaction(build)
-    assert await db.transaction(lambda tx: streams.remove_events(tx, stream.key)) == 5
+    assert await db.transaction(lambda tx: retention.remove_events(tx, stream.key)) == 5
     nodes = await chain(db, oak, note.id)
     assert [node.id for node in nodes[2:]] == [*(row.node_id for row in rows[:3]), note.id]
-    assert await streams.ended_before(db, NOW + 1) == []
+    assert await retention.ended_before(db, NOW + 1) == []
 
 
 async def test_a_stream_without_events_does_not_adopt_a_later_node(
     db: Database, oak: TreeRow
 ) -> None:
     stream = await ended(db, oak, 3)
-    await db.transaction(lambda tx: streams.remove_events(tx, stream.key))
+    await db.transaction(lambda tx: retention.remove_events(tx, stream.key))
     later = await running(db, oak, 3)
     row = await streams.reread(db, stream.key)
     assert (row.root, row.head) == (None, None)
     assert later.root is not None
+
+
+async def test_streams_of_older_versions_keep_their_events(tmp_path: Path) -> None:
+    """Stream 1 runs, stream 2 was being removed, and the tree of stream 5 is being purged."""
+    path = tmp_path / "hub.db"
+    with closing(sqlite3.connect(path)) as old:
+        old.execute(f"PRAGMA application_id = {migrations.APPLICATION_ID}")
+        for number in range(1, 8):
+            migrations.apply(old, migrations.HUB, number, HUB_MIGRATIONS[number - 1])
+        old.executescript(_OLD_STREAMS)
+    async with Database(path) as db:
+        found = await streams.events(db, 1, 1, 10)
+        assert [(row.seq, row.node_id) for row in found] == [(1, b"b" * 16), (2, b"c" * 16)]
+        assert [row.key for row in await retention.ended_before(db, NOW)] == [2]
+        assert await db.transaction(lambda tx: retention.remove_events(tx, 2)) == 1
+        assert await retention.ended_before(db, NOW) == []
+        oak = await db.transaction(lambda tx: tree.create(tx, "system", NOW))
+        assert (await running(db, oak, 3)).key == 6
+
+
+_OLD_STREAMS = """
+    INSERT INTO arbor_trees VALUES (1, x'01', 'system', NULL, 'active', 0, 1, 0);
+    INSERT INTO arbor_origins VALUES (1, x'02', 'claudecode', '1.0.0', 'chat_event');
+    INSERT INTO arbor_nodes (key, id, tree, segment, depth, lane, parent, origin, created_at) VALUES
+        (10, CAST('aaaaaaaaaaaaaaaa' AS BLOB), 1, 10, 2, 1, NULL, 1, 0),
+        (20, CAST('dddddddddddddddd' AS BLOB), 1, 20, 2, 1, NULL, 1, 0),
+        (21, CAST('bbbbbbbbbbbbbbbb' AS BLOB), 1, 10, 3, 1, NULL, 1, 0),
+        (22, CAST('cccccccccccccccc' AS BLOB), 1, 10, 4, 1, NULL, 1, 0),
+        (50, CAST('eeeeeeeeeeeeeeee' AS BLOB), 9, 50, 2, 1, NULL, 1, 0);
+    INSERT INTO chat_streams (key, id, session_id, tree, status,
+        segment, depth, first_seq, next_seq, created_at, ended_at)
+    VALUES (1, x'03', x'05', 1, 'running', 10, 4, 0, 3, 0, NULL),
+        (2, x'04', x'05', 1, 'complete', NULL, 3, 2, 2, 0, 1);
+    INSERT INTO chat_events (key, stream, seq, event_type, event_data) VALUES
+        (10, 1, 0, 'x', '{}'), (21, 1, 1, 'x', '{}'), (22, 1, 2, 'x', '{}'),
+        (20, 2, 0, 'x', '{}'), (50, 5, 0, 'x', '{}');
+"""
 
 
 async def test_pages_of_a_long_stream_fit_together(db: Database, oak: TreeRow) -> None:

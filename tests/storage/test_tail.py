@@ -14,7 +14,7 @@ from hubd.storage import ids
 from hubd.storage.arbor import tree
 from hubd.storage.database import Database, Tx
 from hubd.storage.readers import Value
-from hubd.storage.streams import streams
+from hubd.storage.streams import retention, streams
 from hubd.storage.streams.streams import EventRow, StreamRow
 from hubd.storage.streams.tail import MAX_KEPT_CHARACTERS, Tail, Tails
 from hubd.wire.handle import WireHandle
@@ -154,7 +154,7 @@ def test_every_reader_of_a_tail_gets_the_stored_events(
                             lambda tx: streams.set_status(tx, stream.key, "complete", 1)
                         )
                     elif step == "remove":
-                        await db.transaction(lambda tx: streams.remove_events(tx, stream.key))
+                        await db.transaction(lambda tx: retention.remove_events(tx, stream.key))
                     else:
                         assert isinstance(step, int)
                         await check(db, stream, tail, step)

@@ -6,7 +6,7 @@ from hubd.errors import Ambiguous, InvalidParams, NotFound
 from hubd.storage import ids
 from hubd.storage.arbor.tree import MAX_CANDIDATES
 from hubd.storage.database import Database
-from hubd.storage.streams.streams import StreamRow, expired
+from hubd.storage.streams.streams import EVENTS_OF_STREAM, StreamRow, expired
 
 
 async def node_id(db: Database, stream: StreamRow, written: str) -> bytes:
@@ -46,7 +46,7 @@ async def node_id(db: Database, stream: StreamRow, written: str) -> bytes:
     raise NotFound(f"no event of stream {ids.text(stream.id)} ends with {written}")
 
 
-_ENDING: Final = """
-    SELECT n.id FROM chat_events AS e CROSS JOIN arbor_nodes AS n ON n.key = e.key
-    WHERE e.stream = ? AND substr(hex(n.id), 29) = ? ORDER BY e.seq
+_ENDING: Final = f"""
+    SELECT n.id FROM {EVENTS_OF_STREAM}
+    WHERE s.key = ? AND substr(hex(n.id), 29) = ? ORDER BY n.depth
 """

@@ -19,9 +19,6 @@ Status = Literal[
 # The statuses of a chat that runs or waits.
 OPEN: Final = frozenset(("queued", "running", "awaiting_permission"))
 
-# Events of an old stream that one transaction removes.
-EVENTS_AT_ONCE: Final = 1000
-
 
 class StreamRow(NamedTuple):
     """A stream. `root` and `head` are the ids of the nodes of its first and its newest event."""
@@ -73,7 +70,9 @@ def create(
     tx: Tx, session_id: bytes, tree: int, now: int, *, stream_id: bytes | None = None
 ) -> StreamRow:
     """Create the stream of a chat that has not started."""
-    [key] = tx.raw.execute(_NEXT_KEY).fetchone()
+    # Never a key again: events outlive their stream until their tree is purged.
+    tx.raw.execute("UPDATE chat_stream_keys SET newest = newest + 1")
+    [key] = tx.raw.execute("SELECT newest FROM chat_stream_keys").fetchone()
     tx.raw.execute(
         "INSERT INTO chat_streams (key, id, session_id, tree, status, created_at) "
         "VALUES (?, ?, ?, ?, 'queued', ?)",
@@ -215,7 +214,7 @@ def set_status(tx: Tx, stream: int, status: Status, now: int, error: str | None 
 
 def left_open(tx: Tx) -> list[StreamRow]:
     """Return the chats that ran or waited for an approval when the hub died."""
-    sql = f"{_STREAM} WHERE s.ended_at IS NULL AND s.status IN ('running', 'awaiting_permission')"
+    sql = f"{STREAM} WHERE s.ended_at IS NULL AND s.status IN ('running', 'awaiting_permission')"
     return [StreamRow._make(row) for row in tx.raw.execute(sql).fetchall()]
 
 
@@ -230,7 +229,7 @@ def is_busy(tx: Tx, session_id: bytes) -> bool:
 
 def by_key(tx: Tx, key: int) -> StreamRow:
     """Return a stream that exists."""
-    return StreamRow._make(tx.raw.execute(f"{_STREAM} WHERE s.key = ?", (key,)).fetchone())
+    return StreamRow._make(tx.raw.execute(f"{STREAM} WHERE s.key = ?", (key,)).fetchone())
 
 
 async def reread(db: Database, key: int) -> StreamRow:
@@ -239,7 +238,7 @@ async def reread(db: Database, key: int) -> StreamRow:
     Raises:
         NotFound: The stream was deleted.
     """
-    rows = await db.fetch_rows(f"{_STREAM} WHERE s.key = ?", key)
+    rows = await db.fetch_rows(f"{STREAM} WHERE s.key = ?", key)
     if not rows:
         raise NotFound("the stream was deleted")
     return StreamRow._make(rows[0])
@@ -248,7 +247,7 @@ async def reread(db: Database, key: int) -> StreamRow:
 async def with_status(db: Database, keys: Sequence[int], status: Status) -> list[StreamRow]:
     """Return the streams among some that have a status, the oldest first."""
     sql = (
-        f"{_STREAM} WHERE s.key IN (SELECT value FROM json_each(?)) AND s.status = ? ORDER BY s.key"
+        f"{STREAM} WHERE s.key IN (SELECT value FROM json_each(?)) AND s.status = ? ORDER BY s.key"
     )
     rows = await db.fetch_rows(sql, json.dumps(list(keys)), status)
     return [StreamRow._make(row) for row in rows]
@@ -263,7 +262,7 @@ async def look_up(db: Database, written: str) -> StreamRow:
     span = ids.span(written)
     if span is None:
         raise InvalidParams(f"'{written[:80]}' is not the id of a stream")
-    rows = await db.fetch_rows(f"{_STREAM} WHERE s.id BETWEEN ? AND ? LIMIT 2", *span)
+    rows = await db.fetch_rows(f"{STREAM} WHERE s.id BETWEEN ? AND ? LIMIT 2", *span)
     if not rows:
         raise NotFound(f"no stream {written}")
     if len(rows) > 1:
@@ -277,7 +276,7 @@ async def look_up(db: Database, written: str) -> StreamRow:
 
 async def newest(db: Database, session_id: bytes) -> StreamRow | None:
     """Return the newest stream of a session, or None."""
-    sql = f"{_STREAM} WHERE s.session_id = ? ORDER BY s.key DESC LIMIT 1"
+    sql = f"{STREAM} WHERE s.session_id = ? ORDER BY s.key DESC LIMIT 1"
     rows = await db.fetch_rows(sql, session_id)
     return StreamRow._make(rows[0]) if rows else None
 
@@ -285,7 +284,7 @@ async def newest(db: Database, session_id: bytes) -> StreamRow | None:
 async def running(db: Database, session_id: bytes) -> StreamRow | None:
     """Return the stream of a session's chat that runs or waits for an approval, or None."""
     sql = (
-        f"{_STREAM} WHERE s.session_id = ? AND s.ended_at IS NULL "
+        f"{STREAM} WHERE s.session_id = ? AND s.ended_at IS NULL "
         "AND s.status IN ('running', 'awaiting_permission') ORDER BY s.key DESC LIMIT 1"
     )
     rows = await db.fetch_rows(sql, session_id)
@@ -301,7 +300,7 @@ async def page(
 ) -> list[StreamRow]:
     """Return streams, the newest first; optionally of one session and one status."""
     sql = (
-        f"{_STREAM} WHERE s.key < ?1 AND (?2 IS NULL OR s.session_id = ?2) "
+        f"{STREAM} WHERE s.key < ?1 AND (?2 IS NULL OR s.session_id = ?2) "
         "AND (?3 IS NULL OR s.status = ?3) ORDER BY s.key DESC LIMIT ?4"
     )
     key = 2**62 if before is None else before
@@ -351,64 +350,25 @@ def page_of(rows: Sequence[EventRow], start: int) -> Page:
 
 async def node_of(db: Database, stream: int, seq: int) -> bytes | None:
     """Return the node of the event with a sequence number; None if the event does not exist."""
-    rows = await db.fetch_rows(
-        "SELECT n.id FROM chat_events AS e JOIN arbor_nodes AS n ON n.key = e.key "
-        "WHERE e.stream = ? AND e.seq = ?",
-        stream,
-        seq,
-    )
+    rows = await db.fetch_rows(_NODE_OF, stream, seq)
     return bytes(rows[0][0]) if rows else None
 
 
-async def ended_before(db: Database, moment: int, after: int = 0) -> list[StreamRow]:
-    """Return streams with events that ended before a time, in the order of their keys.
-
-    Args:
-        db: The database.
-        moment: The time in seconds.
-        after: Only streams with a larger key than this.
-    """
-    rows = await db.fetch_rows(_ENDED, moment, after)
-    return [StreamRow._make(row) for row in rows]
-
-
-async def count(db: Database, stream: int) -> int:
-    """Return the number of stored events of a stream."""
-    [(number,)] = await db.fetch_rows("SELECT count(*) FROM chat_events WHERE stream = ?", stream)
-    return int(number)
-
-
-def remove_events(tx: Tx, stream: int) -> int:
-    """Remove some events of a stream that has ended; return their number, 0 if none remain.
-
-    The stream stays, so that reading a removed position fails with `cursor_expired`. The newest
-    events are removed first, so that the chain below the user's message has no gap. A node with
-    children stays, and so do its ancestors.
-    """
-    # SQLite may reuse the keys of removed nodes, so the stream must forget its segment.
-    tx.raw.execute(
-        "UPDATE chat_streams SET first_seq = next_seq, segment = NULL WHERE key = ?", (stream,)
-    )
-    sql = "SELECT key FROM chat_events WHERE stream = ? ORDER BY seq DESC LIMIT ?"
-    keys = tx.raw.execute(sql, (stream, EVENTS_AT_ONCE)).fetchall()
-    tx.raw.executemany("DELETE FROM chat_events WHERE key = ?", keys)
-    tx.raw.executemany(_REMOVE_NODE, keys)
-    tx.topics.append(topic(stream))
-    return len(keys)
-
-
-_STREAM: Final = """
+STREAM: Final = """
     SELECT s.key, s.id, s.session_id, s.tree, t.id, s.status, r.id, h.id, s.first_seq, s.next_seq,
         s.created_at, s.started_at, s.ended_at, s.error
     FROM chat_streams AS s JOIN arbor_trees AS t ON t.key = s.tree
         LEFT JOIN arbor_nodes AS r ON r.key = s.segment
         LEFT JOIN arbor_nodes AS h ON h.segment = s.segment AND h.depth = s.depth
 """
-# Events outlive their stream until their tree is purged. Until then its key is not used again.
-_NEXT_KEY: Final = """
-    SELECT 1 + max(coalesce((SELECT max(key) FROM chat_streams), 0),
-        coalesce((SELECT max(stream) FROM chat_events), 0))
+# The events of a stream are found by the places of their nodes, so they need no index. A stream
+# whose nodes were removed may have the segment of other nodes.
+EVENTS_OF_STREAM: Final = """
+    chat_streams AS s JOIN arbor_nodes AS n ON n.segment = s.segment
+        JOIN chat_events AS e ON e.key = n.key AND e.stream = s.key
 """
+# The depth of the node of the first event.
+_FIRST_DEPTH: Final = "s.depth - s.next_seq + 1"
 _HEAD: Final = "SELECT tree, anchor, segment, depth, next_seq FROM chat_streams WHERE key = ?"
 _MOVE: Final = "UPDATE chat_streams SET depth = ?, next_seq = ? WHERE key = ?"
 _MOVE_FROM: Final = f"{_MOVE} AND next_seq = ? AND segment = ?"
@@ -428,19 +388,10 @@ _FIRST_NODE: Final = """
 _EVENT: Final = (
     "INSERT INTO chat_events (key, stream, seq, event_type, event_data) VALUES (?, ?, ?, ?, ?)"
 )
-_EVENTS: Final = """
-    SELECT e.seq, n.id, n.created_at, e.event_type, e.event_data
-    FROM chat_events AS e JOIN arbor_nodes AS n ON n.key = e.key
-    WHERE e.stream = ? AND e.seq >= ? ORDER BY e.seq LIMIT ?
+_EVENTS: Final = f"""
+    SELECT e.seq, n.id, n.created_at, e.event_type, e.event_data FROM {EVENTS_OF_STREAM}
+    WHERE s.key = ? AND n.depth >= {_FIRST_DEPTH} + ? ORDER BY n.depth LIMIT ?
 """
-_ENDED: Final = f"""
-    {_STREAM} WHERE s.ended_at < ? AND s.key > ?
-        AND EXISTS (SELECT 1 FROM chat_events AS e WHERE e.stream = s.key)
-    ORDER BY s.key LIMIT 500
-"""
-_REMOVE_NODE: Final = """
-    DELETE FROM arbor_nodes AS n WHERE n.key = ?
-        AND NOT EXISTS (SELECT 1 FROM arbor_nodes AS b WHERE b.parent = n.key)
-        AND NOT EXISTS (
-            SELECT 1 FROM arbor_nodes AS f WHERE f.segment = n.segment AND f.depth = n.depth + 1)
+_NODE_OF: Final = f"""
+    SELECT n.id FROM {EVENTS_OF_STREAM} WHERE s.key = ? AND n.depth = {_FIRST_DEPTH} + ?
 """

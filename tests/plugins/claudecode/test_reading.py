@@ -19,7 +19,7 @@ from hubd.plugins.claudecode.record import consumer_locks
 from hubd.storage import ids
 from hubd.storage.blobs.rows import RELEASED
 from hubd.storage.database import COMMITTED
-from hubd.storage.streams import streams
+from hubd.storage.streams import retention, streams
 from tests.fakes.agent_process import agent_environment
 from tests.plugins.claudecode.scripted_chat import (
     NOW,
@@ -626,7 +626,7 @@ async def test_with_a_setting_old_events_are_removed_in_the_background(
     monkeypatch.setenv("HUBD_CLAUDECODE_RETENTION_DAYS", "30")
     async with claude_hub(tmp_path) as (hub, plugin), asyncio.timeout(PATIENCE_SECONDS):
         with plugin.db.waiters.waiting_for(old.stream.topic) as changed:
-            while await streams.count(plugin.db, old.stream.key):
+            while await retention.count_events(plugin.db, old.stream.key):
                 await changed.wait()
                 changed.clear()
         [done] = await call_events(hub, "claudecode.retention")

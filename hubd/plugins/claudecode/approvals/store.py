@@ -314,8 +314,8 @@ def is_new_call(tx: Tx, stream: int, tool_use_id: str) -> bool:
     after a restart asks again without a new call.
     """
     [calls] = tx.raw.execute(
-        "SELECT count(*) FROM chat_events WHERE stream = ? AND event_type = 'tool_use' "
-        "AND event_data ->> 'tool_use_id' = ?",
+        f"SELECT count(*) FROM {streams.EVENTS_OF_STREAM} WHERE s.key = ? "
+        "AND e.event_type = 'tool_use' AND e.event_data ->> 'tool_use_id' = ?",
         (stream, tool_use_id),
     ).fetchone()
     [questions] = tx.raw.execute(

@@ -15,7 +15,7 @@ from hubd.activation.cleanup import hourly
 from hubd.plugins.claudecode import events
 from hubd.plugins.claudecode.methods.base import ClaudeBase
 from hubd.storage import ids
-from hubd.storage.streams import streams
+from hubd.storage.streams.retention import count_events, ended_before, remove_events
 from hubd.storage.streams.streams import StreamRow
 
 log = logging.getLogger("hubd.claudecode")
@@ -75,7 +75,7 @@ class Retention(ClaudeBase):
         """Yield each chat that ended before, and the number of its events."""
         # No chat ended before 1970, so more days than that change nothing.
         moment, after = int(max(int(time.time()) - days * DAY, 0)) + 1, 0
-        while page := await streams.ended_before(self.db, moment, after):
+        while page := await ended_before(self.db, moment, after):
             for stream in page:
                 yield (
                     stream,
@@ -84,12 +84,12 @@ class Retention(ClaudeBase):
             after = page[-1].key
 
     async def _count(self, stream: StreamRow) -> int:
-        return await streams.count(self.db, stream.key)
+        return await count_events(self.db, stream.key)
 
     async def _remove_from(self, stream: StreamRow, report: Report | None) -> int:
         """Remove the events of a chat, a few in each transaction, between other writes."""
         total = 0
-        while count := await self.db.transaction(lambda tx: streams.remove_events(tx, stream.key)):
+        while count := await self.db.transaction(lambda tx: remove_events(tx, stream.key)):
             total += count
             if report is not None:
                 await report.add(count)

@@ -116,8 +116,8 @@ def _finish_message(tx: Tx, mirror: Mirror, place: Place, now: int) -> None:
 
 def _events(tx: Tx, stream: int) -> list[tuple[str, dict[str, Any]]]:
     rows = tx.raw.execute(
-        "SELECT event_type, event_data FROM chat_events WHERE stream = ? "
-        "AND event_type IN ('tool_use', 'tool_result', 'assistant_message') ORDER BY seq",
+        f"SELECT e.event_type, e.event_data FROM {streams.EVENTS_OF_STREAM} WHERE s.key = ? "
+        "AND e.event_type IN ('tool_use', 'tool_result', 'assistant_message') ORDER BY n.depth",
         (stream,),
     ).fetchall()
     return [(event_type, from_json(data)) for event_type, data in rows]

@@ -27,7 +27,7 @@ from hubd.plugins.claudecode.protocol.updates import (
     Update,
 )
 from hubd.plugins.claudecode.record.live import Live, SentText, block_key
-from hubd.storage.streams import streams
+from hubd.storage.streams import retention, streams
 from hubd.wire.item import Item
 from tests.fakes.agent_process import agent_environment
 from tests.plugins.claudecode.protocol.test_accumulator import NAMES, updates_of_transcript
@@ -212,7 +212,7 @@ async def test_a_follower_of_removed_events_gets_an_error(
         async def send(self, item: Item) -> None:
             self.post(item)
             if len(self.items) == 10:
-                await plugin.db.transaction(lambda tx: streams.remove_events(tx, chat.stream.key))
+                await plugin.db.transaction(lambda tx: retention.remove_events(tx, chat.stream.key))
 
     reader = Remover()
     await follow(hub, reader, name="s")
