@@ -270,11 +270,17 @@ class _Command:
             failures = refresh.failures(self._connection, problem.namespace)
             return UsageError(problem.message, hint=" ".join([*failures, problem.hint]).strip())
         if problem.show_usage:
+            import shutil
+
             from synapse.help import usage
 
             invocation = split(self._argv, cache)
             line = usage(cache, invocation.namespace, invocation.method)
-            problem.hint = f"{line}      (--help shows all parameters)"
+            note = "      (--help shows all parameters)"
+            room = shutil.get_terminal_size().columns - len("synapse: ")
+            # The error of a terminal has two lines if the usage line itself fits.
+            fits = not sys.stderr.isatty() or len(line) + len(note) <= room
+            problem.hint = f"{line}{note}" if fits else line
         return problem
 
     # -- the connection ----------------------------------------------------------------------

@@ -50,5 +50,6 @@ def suggestion(word: str, names: list[str]) -> str:
     """Return a hint with the nearest names, else with all names if there are few."""
     from hubd.wire.text import did_you_mean
 
-    few = f"There is: {', '.join(names)}" if 0 < len(names) <= MAX_NAMES else ""
+    verb = "is" if len(names) == 1 else "are"
+    few = f"There {verb}: {', '.join(names)}" if 0 < len(names) <= MAX_NAMES else ""
     return did_you_mean(word, names, most=3) or few

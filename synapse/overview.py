@@ -105,7 +105,7 @@ def _drawn(rows: list[Row], commands: list[tuple[str, str]]) -> str:
         lines += [Text(), Text("Try:", style="bold")]
     for command, purpose in commands:
         parts = continued(f"  {one_line(command)}", screen.width)
-        lines += [Text(part, style="green") for part in parts]
+        lines += [Text.assemble((part, "green")) for part in parts]
         room = screen.width - lines[-1].cell_len - 2
         if purpose and room >= 24 and len(parts) == 1:
             lines[-1].append(f"  {cut(one_line(purpose), room)}", style="dim")

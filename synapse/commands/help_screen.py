@@ -8,6 +8,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from rich import markup
+from rich.table import Table
 from rich.text import Text
 from typer import rich_utils
 from typer.main import get_command
@@ -22,11 +23,28 @@ from synapse.render.wrapping import wrapped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.console import Console, ConsoleOptions, RenderResult
+
     from synapse.argv import Invocation
     from synapse.hub.cache import Cache
 
 # Panels need some width; narrower terminals get the plain help.
 MIN_WIDTH = 60
+
+
+class _Panel(Table):
+    """The table of a panel, without the columns that Typer leaves empty."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw the columns with a text; an empty one would cost its padding."""
+        self.columns = [column for column in self.columns if any(map(_has_text, column.cells))]
+        for number, column in enumerate(self.columns):
+            column._index = number
+        yield from super().__rich_console__(console, options)
+
+
+def _has_text(cell: object) -> bool:
+    return not isinstance(cell, str | Text) or bool(str(cell))
 
 
 def is_wide_enough() -> bool:
@@ -73,11 +91,13 @@ def _drawn_for_terminal() -> Iterator[None]:
     """Let Typer draw with the width of the terminal, with styles and without emojis."""
     # Typer can't be told that `:key:` in a text is not the name of an emoji.
     render: Any = markup
-    saved = rich_utils.MAX_WIDTH, rich_utils.FORCE_TERMINAL, render._emoji_replace
-    rich_utils.MAX_WIDTH = shutil.get_terminal_size().columns
-    rich_utils.FORCE_TERMINAL = True
+    typer: Any = rich_utils
+    saved = typer.MAX_WIDTH, typer.FORCE_TERMINAL, typer.Table, render._emoji_replace
+    typer.MAX_WIDTH = shutil.get_terminal_size().columns
+    typer.FORCE_TERMINAL = True
+    typer.Table = _Panel
     render._emoji_replace = lambda text, **options: text
     try:
         yield
     finally:
-        rich_utils.MAX_WIDTH, rich_utils.FORCE_TERMINAL, render._emoji_replace = saved
+        typer.MAX_WIDTH, typer.FORCE_TERMINAL, typer.Table, render._emoji_replace = saved

@@ -5,6 +5,7 @@ The name of a field and the type of its value decide, so every plugin gets the s
 - an integer named `*_at`, `*_since`, `since` or `timestamp`: a time; also a text with the format
   `date-time`
 - an integer named `size` or `*_bytes`: a size; a number named `*_usd`: money
+- a number named `*_tokens`: its digits in groups of three
 - a number named `*_ms`, `*_secs` or `*_seconds`: a duration
 - a text named `status` or `state`: a state with a mark
 - a UUID: its short form, also after a name, such as that of an owner; an object with only
@@ -254,6 +255,8 @@ def _number_text(name: str, value: float) -> str:
         return duration(value / 1000)
     if name.endswith(("_secs", "_seconds")):
         return duration(value)
+    if name.endswith("_tokens"):
+        return f"{value:,}"
     return str(value)
 
 

@@ -176,7 +176,7 @@ def test_before_the_method_an_option_wins(cache: Cache) -> None:
     [
         ("ecco", "unknown namespace 'ecco'", "Did you mean echo?"),
         ("selv", "unknown namespace 'selv'", "Did you mean self?"),
-        ("zzzz", "unknown namespace 'zzzz'", "There is: plexus, clash, echo, health, solar, self"),
+        ("zzzz", "unknown namespace 'zzzz'", "There are: plexus, clash, echo, health, solar, self"),
         ("echo onze", "'echo' has no method or namespace 'onze'", "Did you mean once?"),
         ("echo Once", "'echo' has no method or namespace 'Once'", "Did you mean once?"),
         ("solar eart info", "'solar' has no method or namespace 'eart'",
@@ -186,8 +186,8 @@ def test_before_the_method_an_option_wins(cache: Cache) -> None:
         ("plexus echo", "'plexus' has no method or namespace 'echo'", "Did you mean search?"),
         ("clash take.all", "'clash' has no method or namespace 'take.all'",
          "Did you mean take_all?"),
-        ("echo self", "'echo' has no method or namespace 'self'", "There is: echo, once, ping"),
-        ("-", "unknown namespace '-'", "There is: plexus, clash, echo, health, solar, self"),
+        ("echo self", "'echo' has no method or namespace 'self'", "There are: echo, once, ping"),
+        ("-", "unknown namespace '-'", "There are: plexus, clash, echo, health, solar, self"),
     ],
 )  # fmt: skip
 def test_an_unknown_word_is_refused_with_the_nearest_name(

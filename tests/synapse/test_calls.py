@@ -17,6 +17,7 @@ from hubd.wire.paths import Paths
 from synapse.errors import CommandError
 from synapse.hub import refresh
 from synapse.hub.client import UnixConnection
+from tests.screen import screen
 from tests.support import Daemon, environment
 from tests.synapse.plugin_for_cli import HOSTILE, TAME
 from tests.synapse.support import (
@@ -24,6 +25,7 @@ from tests.synapse.support import (
     MISSES_SIGNALS,
     PLUGIN,
     SYNAPSE,
+    at_terminal,
     clean_environment,
     refusal,
     shell,
@@ -100,7 +102,7 @@ def test_the_home_can_be_given_as_an_option_too(home: Path, tmp_path: Path) -> N
 def test_an_unknown_namespace_is_refused_with_the_known_ones(home: Path) -> None:
     result = synapse("nowhere", "chat_async", "--name", "s", "--prompt", "…", home=home)
     assert refusal(result, 2) == "unknown namespace 'nowhere'"
-    listed = result.stderr.partition("There is: ")[2].strip().split(", ")
+    listed = result.stderr.partition("There are: ")[2].strip().split(", ")
     assert listed[0] == "plexus"
     assert listed[-1] == "self"
     assert {"cli", "echo", "health", "solar"} < set(listed)
@@ -499,6 +501,17 @@ def test_a_missing_parameter_is_answered_with_the_usage_line(
     assert refusal(result, 2) == message
     [_, hint] = result.stderr.splitlines()
     assert hint == f"         synapse {usage}      (--help shows all parameters)"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_usage_error_has_two_lines_on_a_terminal(home: Path, columns: int) -> None:
+    status, text = at_terminal("claudecode", "fork", home=home, columns=columns)
+    usage = "synapse claudecode fork --new-name NAME (--name NAME | --session-id ID)"
+    note = "" if columns == 80 else "      (--help shows all parameters)"
+    assert (status, screen(text, columns)) == (
+        2,
+        ["synapse: missing --new-name", f"         {usage}{note}", ""],
+    )
 
 
 def test_a_request_that_the_hub_refuses_is_a_usage_error(home: Path) -> None:

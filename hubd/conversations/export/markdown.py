@@ -38,11 +38,11 @@ def _block(block: Mapping[str, Any]) -> str:
         called = json.dumps(block.get("input", block.get("text")), ensure_ascii=False, indent=2)
         return f"Calls **{block.get('name') or 'a tool'}**:\n\n{_fenced(called, 'json')}"
     if kind == "tool_result":
-        failed = ", which failed" if block.get("is_error") else ""
+        title = "The tool failed" if block.get("is_error") else "The tool returned"
         parts = (
             part if isinstance(part, str) else other_line(part) for part in result_parts(block)
         )
-        return f"The tool gave{failed}:\n\n{_fenced(chr(10).join(parts))}"
+        return f"{title}:\n\n{_fenced(chr(10).join(parts))}"
     return other_line(block)
 
 

@@ -30,11 +30,13 @@ MAX_TEXT = 20_000
 def prompt_lines(text: str, console: Console, mark: str = "") -> list[Text]:
     """Return a prompt, folded; `mark` is the short id of its node."""
     written = text.strip("\n").split("\n", PROMPT_LINES)
+    # The mark is at the right of the first line, and no word may be lost to it.
+    width = console.width - 2 - (cell_len(mark) + 2 if mark else 0)
     rows: list[Text] = []
     for line in written[:PROMPT_LINES]:
         shown = f"{line[:MAX_INPUT]}…" if len(line) > MAX_INPUT else line
         shown = clean(shown.expandtabs(4))
-        rows += Text(shown).wrap(console, max(console.width - 2, 1)) or [Text()]
+        rows += Text(shown).wrap(console, max(width, 1)) or [Text()]
     more = max(len(rows) - PROMPT_LINES, 0)
     more += sum(rest.count("\n") + 1 for rest in written[PROMPT_LINES:])
     lines = []
@@ -42,7 +44,6 @@ def prompt_lines(text: str, console: Console, mark: str = "") -> list[Text]:
         row.rstrip()
         lines.append(Text.assemble("  " if number else "> ", row, style="bold"))
     if mark:
-        lines[0].truncate(max(console.width - cell_len(mark) - 2, 3), overflow="ellipsis")
         lines[0].append(f"  {mark}", style="not bold dim")
     return [*lines, Text(f"  {_count(more)}", style="dim")] if more else lines
 

@@ -38,12 +38,12 @@ def written(speaker: Speaker, blocks: list[dict[str, Any]], name: str | None = N
         (
             "tool",
             [{"type": "tool_result", "content": [{"type": "text", "text": "out\n"}]}],
-            "## tool\n\nThe tool gave:\n\n```\nout\n```",
+            "## tool\n\nThe tool returned:\n\n```\nout\n```",
         ),
         (
             "tool",
             [{"type": "tool_result", "content": "```\n````", "is_error": True}],
-            "## tool\n\nThe tool gave, which failed:\n\n`````\n```\n````\n`````",
+            "## tool\n\nThe tool failed:\n\n`````\n```\n````\n`````",
         ),
         ("user", [{"type": "image", "source": 1}], "## user\n\n[image]"),
         (

@@ -591,7 +591,7 @@ def test_a_refusal_is_one_line_with_the_flag_and_the_reason(
     [
         (["--mesage", "a"], "Did you mean --message?"),
         (["--Message", "a"], "Did you mean --message?"),
-        (["--qqq", "a"], "There is: --message, --point, --greek"),
+        (["--qqq", "a"], "There are: --message, --point, --greek"),
         (["--message"], "If the value begins with '-', write --message=VALUE"),
         (["hello"], "Write --name value for a parameter"),
         (["--greek", "gama"], "Did you mean gamma?"),

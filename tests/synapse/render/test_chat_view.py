@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.text import Text
 
 from synapse.render.chat.events import read
+from synapse.render.chat.lines import prompt_lines
 from synapse.render.chat.markdown_stream import MAX_BLOCK, MAX_MARKDOWN, MarkdownStream
 from synapse.render.chat.region import Region
 from tests.screen import screen
@@ -300,3 +301,14 @@ def test_a_terminal_that_became_narrower_is_erased_completely(
     console.size = ConsoleDimensions(10, 20)
     region.update([], [Text("short")])
     assert "\x1b[4A" in output.getvalue()
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80])
+def test_the_id_beside_a_prompt_takes_no_word_of_it(columns: int) -> None:
+    prompt = "The prompt goes on and on so that it has to be folded at the end of the line"
+    console = Console(width=columns, force_terminal=True, highlight=False)
+    first, *others = prompt_lines(prompt, console, "6012")
+    assert first.plain.endswith("  6012")
+    assert all(cell_len(line.plain) <= columns for line in (first, *others))
+    words = first.plain.removesuffix("6012").removeprefix("> ").split()
+    assert [*words, *(word for line in others for word in line.plain.split())] == prompt.split()

@@ -21,6 +21,7 @@ TREE = "58c49c3d-60b6-4c0e-9299-52d55269183e"
         ("size", 1536, "1.5 KiB"),
         ("sent_bytes", 12, "12 B"),
         ("size", 1.5, "1.5"),
+        ("input_tokens", 60332, "60,332"),
         ("duration_ms", 8400, "8.4 s"),
         ("uptime_seconds", 200, "3m 20s"),
         ("status", "running", "● running"),

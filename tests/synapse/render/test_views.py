@@ -236,6 +236,22 @@ def test_a_generated_command_passes_its_tokens_to_the_parser(home: Path) -> None
     assert passed == [tokens]
 
 
+def test_only_the_commands_of_the_overview_are_green(home: Path) -> None:
+    text = at_terminal(home=home, columns=160)[1]
+    purposes = [line for line in text.splitlines() if "List the approvals" in line]
+    [style] = [
+        line.rpartition("  List the approvals")[0].rpartition("\x1b[")[2] for line in purposes
+    ]
+    # A dim purpose, without the colour of its command.
+    assert style == "2m"
+
+
+def test_panels_of_help_leave_no_room_for_columns_without_text(home: Path) -> None:
+    text = without_own_sequences(at_terminal("echo", "once", "--help", home=home, columns=80)[1])
+    [line] = [line for line in text.splitlines() if "--message" in line and "│" in line]
+    assert line.split("│")[1].startswith(" --message  text  ")
+
+
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_the_overview_has_one_line_for_each_namespace(home: Path, columns: int) -> None:
     lines = without_own_sequences(at_terminal(home=home, columns=columns)[1]).splitlines()
