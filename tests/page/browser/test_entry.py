@@ -69,6 +69,7 @@ def test_a_key_of_another_daemon_is_refused(daemon: Daemon, windows: Windows) ->
 def test_the_page_finds_a_restarted_daemon_by_itself(restartable: Daemon, windows: Windows) -> None:
     window = windows.open(restartable)
     window.wait_for_selector("h1:has-text('Inbox')")
+    windows.may_lose_connections = True
     restartable.kill()
     window.wait_for_selector("#connection[data-state=lost]")
     restartable.start()
@@ -82,6 +83,7 @@ def test_a_page_that_was_chosen_without_a_hub_is_shown_with_it(
 ) -> None:
     window = windows.open(restartable)
     window.wait_for_selector("h1:has-text('Inbox')")
+    windows.may_lose_connections = True
     restartable.kill()
     window.wait_for_selector("#connection[data-state=lost]")
     window.evaluate("location.hash = '#/plugins'")
@@ -93,6 +95,8 @@ def test_a_page_that_was_chosen_without_a_hub_is_shown_with_it(
 
 
 def test_a_hub_without_authentication_needs_no_code(tmp_path: Path, windows: Windows) -> None:
+    # The window outlives this daemon.
+    windows.may_lose_connections = True
     with Daemon(tmp_path / "home", "--mcp-port", "0", "--no-auth") as open_to_all:
         window = windows.blank()
         window.goto(address(open_to_all).partition("#")[0])

@@ -318,6 +318,8 @@ def messages_api() -> Iterator[FakeMessagesApi]:
 
 @pytest.mark.claude
 def test_an_approval_of_the_real_claude_is_answered(windows: Windows, tmp_path: Path) -> None:
+    # The window outlives this daemon.
+    windows.may_lose_connections = True
     with messages_api() as api, McpDaemon(tmp_path / "home", "--mcp-port", "0") as daemon:
         terminal = Terminal(daemon, tmp_path, api.url)
         window = windows.open(daemon)

@@ -156,15 +156,24 @@ def test_the_page_survives_a_killed_daemon_without_gap_or_repeat(
     _chat(restartable, "killed", "slow: 20", *words)
     window = windows.open(restartable, "session/killed")
     expect(window.locator(".chat-content").filter(has_text="n2 and")).to_be_visible()
+    windows.may_lose_connections = True
     restartable.kill()
     expect(window.locator("#connection")).to_contain_text("does not answer")
-    expect(window.get_by_role("textbox", name="Prompt")).to_be_disabled()
+    expect(window.get_by_role("button", name="Send")).to_be_disabled()
+    expect(window.get_by_role("textbox", name="Prompt")).to_be_focused()
+    window.keyboard.type("written meanwhile")
+    window.keyboard.press("Enter")
     restartable.start()
     expect(window.locator(".chat-end")).to_contain_text("Interrupted")
     numbers = [int(n) for n in NUMBERS.findall(_answers(window))]
     assert numbers == list(range(len(numbers)))
     assert len(numbers) >= 3
 
+    # What was written meanwhile is there, and was not sent.
+    prompt = window.get_by_role("textbox", name="Prompt")
+    expect(prompt).to_have_value("written meanwhile")
+    expect(prompt).to_be_focused()
+    assert window.locator(".chat-prompt").count() == 1
     _send(window, "say: it works again")
     expect(window.get_by_text("it works again", exact=True)).to_be_visible()
     assert [int(n) for n in NUMBERS.findall(_answers(window))] == numbers
