@@ -169,7 +169,7 @@ def test_the_page_survives_a_killed_daemon_without_gap_or_repeat(
     assert numbers == list(range(len(numbers)))
     assert len(numbers) >= 3
 
-    # What was written meanwhile is there, and was not sent.
+    # The text is still there, and was not sent.
     prompt = window.get_by_role("textbox", name="Prompt")
     expect(prompt).to_have_value("written meanwhile")
     expect(prompt).to_be_focused()

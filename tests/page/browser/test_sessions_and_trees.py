@@ -117,7 +117,7 @@ def test_a_head_is_moved_and_two_branches_are_compared(
     assert one is not None
     assert other is not None
     assert (one["y"], one["width"]) == (other["y"], other["width"])
-    window.get_by_text("Difference of the answers: − left, + right").wait_for()
+    window.get_by_text("Difference of the answers: − first, + second").wait_for()
     expect(window.locator(".diff-remove")).to_have_text("−removed: Right line.")
     expect(window.locator(".diff-add")).to_have_text("+added: Left line.")
 

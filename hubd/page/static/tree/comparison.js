@@ -74,7 +74,7 @@ function pairView([left, right], { hub, treeId, turn }) {
   async function readAnswers() {
     try {
       const [before, after] = await Promise.all([readAnswer(hub, treeId, left), readAnswer(hub, treeId, right)]);
-      fill(answers, h("h3", {}, "Difference of the answers: − left, + right"), diffView(before, after));
+      fill(answers, h("h3", {}, "Difference of the answers: − first, + second"), diffView(before, after));
     } catch (error) {
       fill(answers, h("p", { class: "problem" }, errorText(error)));
     }
