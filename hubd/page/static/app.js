@@ -37,7 +37,12 @@ let turns = 0;
 
 hub.addEventListener("state", showState);
 approvals.addEventListener("change", showTitle);
-addEventListener("hashchange", route);
+addEventListener("hashchange", () => {
+  // An address with a new code, opened in this tab, changes only the fragment.
+  const code = takeCode();
+  if (code) hub.signIn(code);
+  route();
+});
 addEventListener("keydown", goByKey);
 document.querySelector(".skip").addEventListener("click", (event) => {
   // The fragment is the address of the page that is shown.
@@ -57,7 +62,9 @@ function takeCode() {
 }
 
 async function route() {
-  const [path, query] = (location.hash.slice(2) || "inbox").split("?");
+  const address = location.hash.slice(2) || "inbox";
+  const path = address.split("?", 1)[0];
+  const query = address.slice(path.length + 1);
   const [name, ...rest] = path.split("/").map(decode);
   const turn = (turns += 1);
   leave();
@@ -68,16 +75,28 @@ async function route() {
     showSignedOut();
     return;
   }
-  const view = await import(`./views/${page}.js`);
+  const view = await import(`./views/${page}.js`).catch(() => null);
   // The hub may have refused the key while the page was imported.
   if (turn !== turns || hub.state === "refused") return;
-  fill(main);
   main.className = `page-${page}`;
+  if (!view) {
+    showNotLoaded(page, turn);
+    return;
+  }
+  fill(main);
   const ending = view.show(main, { hub, approvals, path: rest, query: new URLSearchParams(query) });
   leave = ending ?? (() => {});
   showTitle();
   // A page may have chosen another place. The first page leaves the focus to the browser.
   if (turn > 1 && !main.contains(document.activeElement)) focusHeading();
+}
+
+// The files of a page can't be loaded while the hub does not answer.
+function showNotLoaded(page, turn) {
+  hub.addEventListener("open", () => turn === turns && route(), { once: true });
+  const { title } = PAGES.find(({ name }) => name === (BELOW[page] ?? page));
+  fill(main, h("h1", {}, title), h("p", { class: "problem" }, "This page is loaded when the hub answers."));
+  showTitle();
 }
 
 // Move the focus to the heading, so that screen readers read it and Tab continues from there.

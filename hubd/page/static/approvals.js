@@ -20,8 +20,11 @@ class Approvals extends EventTarget {
   questions = new Map();
   hub;
   #timer = 0;
-  // Approvals that this page answered.
+  // Approvals that this page answered, and those that the hub has put to it.
   #own = new Set();
+  #announced = new Set();
+  // Counts the reads of the pending approvals. Only the newest one counts.
+  #reads = 0;
 
   constructor(hub) {
     super();
@@ -68,8 +71,10 @@ class Approvals extends EventTarget {
 
   async #refresh() {
     clearTimeout(this.#timer);
+    const read = (this.#reads += 1);
     try {
       const { approvals } = await this.hub.one("loopback.pending");
+      if (read !== this.#reads) return;
       this.#set(approvals);
     } catch (error) {
       // The next connection starts again. A hub without this plugin has no approvals. Any other
@@ -88,6 +93,7 @@ class Approvals extends EventTarget {
     this.pending = newest;
     for (const approval of gone) {
       this.questions.delete(approval.id);
+      this.#announced.delete(approval.id);
       this.#report(approval);
     }
     if (!isSame) this.dispatchEvent(new Event("change"));
@@ -107,7 +113,9 @@ class Approvals extends EventTarget {
   }
 
   #announce(approval) {
-    const isKnown = this.pending.some(({ id }) => id === approval.id);
+    // A read may have found the approval before, but a new connection announces it again.
+    const isKnown = this.#announced.has(approval.id);
+    this.#announced.add(approval.id);
     this.#refresh();
     if (isKnown || !document.hidden || globalThis.Notification?.permission !== "granted") return;
     const note = new Notification(`${oneLine(approval.tool_name, 60)} waits for an approval`, {

@@ -44,6 +44,13 @@ export class Hub extends EventTarget {
     this.#connect();
   }
 
+  // Connect with a new one-time code, unless this tab is signed in.
+  signIn(code) {
+    if (this.state === "open") return;
+    this.#code = code;
+    if (this.#socket === null) this.#connect();
+  }
+
   // Return the first event of a method with one result.
   async one(method, params = {}) {
     const events = await this.all(method, params);

@@ -64,6 +64,29 @@ RECORD_NOTIFICATIONS = """() => {
 }"""
 
 
+# The replies of a hub in an order that a real one gives rarely: the second read of the approvals
+# ends before the first one, and then the approval is announced, twice.
+REORDER_REPLIES = """async (approval) => {
+  const { watchApprovals } = await import("/page/approvals.js");
+  const hub = new EventTarget();
+  const reads = [];
+  hub.one = () => new Promise((resolve) => reads.push(resolve));
+  hub.respond = async () => {};
+  hub.stream = (method, params, handlers) => (hub.announce = handlers.event);
+  const approvals = watchApprovals(hub);
+  const changes = [];
+  approvals.addEventListener("change", () => changes.push(approvals.pending.length));
+  hub.dispatchEvent(new Event("open"));
+  hub.dispatchEvent(new Event("open"));
+  reads[1]({ approvals: [approval] });
+  reads[0]({ approvals: [] });
+  await new Promise((resolve) => setTimeout(resolve));
+  hub.announce({ type: "asked", approval });
+  hub.announce({ type: "asked", approval });
+  return [changes, window.shown.length];
+}"""
+
+
 def card(window: Page, text: str) -> Locator:
     return window.locator(".approval").filter(has_text=text)
 
@@ -136,6 +159,15 @@ def test_a_hidden_page_notifies_once_of_each_new_approval(
         ["Bash waits for an approval", "first: echo 1 > first"],
         ["Bash waits for an approval", "second: echo 1 > ‹U+202E›second"],
     ]
+
+
+def test_each_approval_is_notified_once_in_any_order_of_replies(
+    daemon: Daemon, windows: Windows
+) -> None:
+    window = windows.open(daemon, permissions=["notifications"])
+    window.evaluate(RECORD_NOTIFICATIONS)
+    approval = {"id": "a", "tool_name": "Bash", "summary": "ls", "created_at": 0}
+    assert window.evaluate(REORDER_REPLIES, approval) == [[1], 1]
 
 
 def test_the_first_answer_of_two_windows_wins(
@@ -286,6 +318,8 @@ def messages_api() -> Iterator[FakeMessagesApi]:
 
 @pytest.mark.claude
 def test_an_approval_of_the_real_claude_is_answered(windows: Windows, tmp_path: Path) -> None:
+    # The window outlives this daemon.
+    windows.may_lose_connections = True
     with messages_api() as api, McpDaemon(tmp_path / "home", "--mcp-port", "0") as daemon:
         terminal = Terminal(daemon, tmp_path, api.url)
         window = windows.open(daemon)

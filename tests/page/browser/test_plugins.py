@@ -252,6 +252,14 @@ def test_a_long_table_unfolds_and_its_handles_resolve(daemon: Daemon, windows: W
     assert window.evaluate("document.querySelector('img').naturalWidth") == 1
 
 
+def test_a_handle_with_spaces_is_a_link_that_resolves(daemon: Daemon, windows: Windows) -> None:
+    window = windows.open(daemon, "plugins/echo/once?message=hello: 100 %25")
+    window.get_by_label("message").press("Control+Enter")
+    window.locator(".result").get_by_role("link", name="echo::once:hello").click()
+    expect(window.locator("h1")).to_have_text("Handle")
+    expect(window.locator(".resolved")).to_contain_text("hello: 100 %")
+
+
 def test_bytes_that_are_no_picture_are_only_saved(daemon: Daemon, windows: Windows) -> None:
     window = windows.open(daemon, "plugins/handle/shapes%401.0.0%3A%3Apicture%3A0")
     link = window.locator("a[download]")
@@ -299,6 +307,13 @@ def test_forms_and_tables_fit_a_phone(daemon: Daemon, windows: Windows) -> None:
     box = window.get_by_role("button", name="Run").bounding_box()
     assert box is not None
     assert box["height"] >= 44
+    # A text keeps some words a line, and its table scrolls.
+    window.evaluate("location.hash = '#/plugins/plexus/activations'")
+    window.get_by_role("button", name="Run").tap()
+    text = window.locator(".result td", has_text="Return messages").first.bounding_box()
+    assert text is not None
+    assert text["width"] >= 200
+    assert window.evaluate(fits)
     window.evaluate("location.hash = '#/plugins/claudecode/chat'")
     expect(window.get_by_label("prompt").first).to_be_visible()
     window.click("summary:has-text('optional parameters')")

@@ -1,6 +1,7 @@
 """The page of a session: chats as they are written, older ones, prompts, hostile texts."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,37 @@ def test_a_tool_call_is_approved_where_it_is_shown(daemon: Daemon, windows: Wind
     expect(window.locator(".chat-end")).to_be_visible()
 
 
+def test_the_focus_stays_at_a_call_that_was_answered(daemon: Daemon, windows: Windows) -> None:
+    _chat(daemon, "by_keys", "run: echo 1 > by_keys", "say: Ready.")
+    window = windows.open(daemon, "session/by_keys")
+    window.locator(".chat-tool .approval").focus()
+    window.keyboard.press("y")
+    expect(window.locator(".approval")).to_have_count(0)
+    expect(window.locator(".chat-tool summary").first).to_be_focused()
+
+
+def test_a_person_answers_in_place_of_the_agent_that_is_asked(
+    daemon: Daemon, windows: Windows
+) -> None:
+    start = "synapse claudecode chat_async --name child --model offline --approver parent"
+    _chat(
+        daemon,
+        "parent",
+        f"run: {sys.executable} -m {start} --prompt 'run: echo from the child'",
+        allowed_tools=["Bash(*-m synapse*)"],
+        grants=["claudecode.chat_async"],
+    )
+    window = windows.open(daemon, "session/parent")
+    expect(window.locator(".chat-end")).to_be_visible()
+    window.evaluate("location.hash = '#/session/child'")
+    window.get_by_role("button", name="Answer it here").click()
+    expect(window.locator(".chat-tool .approval")).to_contain_text(
+        "the agent that started the session"
+    )
+    window.keyboard.press("y")
+    expect(window.locator(".chat-result")).to_contain_text("from the child")
+
+
 def test_the_page_survives_a_killed_daemon_without_gap_or_repeat(
     restartable: Daemon, windows: Windows
 ) -> None:
@@ -124,15 +156,24 @@ def test_the_page_survives_a_killed_daemon_without_gap_or_repeat(
     _chat(restartable, "killed", "slow: 20", *words)
     window = windows.open(restartable, "session/killed")
     expect(window.locator(".chat-content").filter(has_text="n2 and")).to_be_visible()
+    windows.may_lose_connections = True
     restartable.kill()
     expect(window.locator("#connection")).to_contain_text("does not answer")
-    expect(window.get_by_role("textbox", name="Prompt")).to_be_disabled()
+    expect(window.get_by_role("button", name="Send")).to_be_disabled()
+    expect(window.get_by_role("textbox", name="Prompt")).to_be_focused()
+    window.keyboard.type("written meanwhile")
+    window.keyboard.press("Enter")
     restartable.start()
     expect(window.locator(".chat-end")).to_contain_text("Interrupted")
     numbers = [int(n) for n in NUMBERS.findall(_answers(window))]
     assert numbers == list(range(len(numbers)))
     assert len(numbers) >= 3
 
+    # The text is still there, and was not sent.
+    prompt = window.get_by_role("textbox", name="Prompt")
+    expect(prompt).to_have_value("written meanwhile")
+    expect(prompt).to_be_focused()
+    assert window.locator(".chat-prompt").count() == 1
     _send(window, "say: it works again")
     expect(window.get_by_text("it works again", exact=True)).to_be_visible()
     assert [int(n) for n in NUMBERS.findall(_answers(window))] == numbers

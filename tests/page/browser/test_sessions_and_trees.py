@@ -111,7 +111,13 @@ def test_a_head_is_moved_and_two_branches_are_compared(
     turn.get_by_role("button", name="Compare with").click()
     window.get_by_text("Choose the turn to compare with").wait_for()
     window.locator(".turn", has_text="← left").locator(".turn-head").click()
-    window.get_by_text("2 turns in common, up to “say: Common answer.”").wait_for()
+    window.get_by_text("1 turn in common, up to “say: Common answer.”").wait_for()
+    left, right_side = window.locator("section .side-by-side > div").all()
+    one, other = left.bounding_box(), right_side.bounding_box()
+    assert one is not None
+    assert other is not None
+    assert (one["y"], one["width"]) == (other["y"], other["width"])
+    window.get_by_text("Difference of the answers: − first, + second").wait_for()
     expect(window.locator(".diff-remove")).to_have_text("−removed: Right line.")
     expect(window.locator(".diff-add")).to_have_text("+added: Left line.")
 

@@ -31,7 +31,7 @@ REPORT_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
 """
-# Chromium writes this when a WebSocket can't connect, which a test may want.
+# Chromium writes this when a WebSocket can't connect, such as after a test has killed the daemon.
 LOST = "WebSocket connection to"
 
 
@@ -73,6 +73,8 @@ class Windows:
         self._free: dict[str, list[Page]] = {}
         # Errors in the console, exceptions, forbidden actions and requests to other servers.
         self.problems: list[str] = []
+        # Whether the test stops a daemon, so that windows can't connect for a while.
+        self.may_lose_connections = False
 
     def open(self, daemon: Daemon, path: str = "", **options: Any) -> Page:
         """Return a window that is signed in and shows a page such as `inbox`.
@@ -121,11 +123,13 @@ class Windows:
                 page.goto("about:blank")
                 self._free[key].append(page)
         self._used.clear()
+        self.may_lose_connections = False
         problems, self.problems = self.problems, []
         return problems
 
     def _note(self, kind: str, text: str) -> None:
-        if kind == "error" and not text.startswith(LOST):
+        is_lost = text.startswith(LOST) and self.may_lose_connections
+        if kind == "error" and not is_lost:
             self.problems.append(f"console: {text}")
 
     def _note_request(self, url: str) -> None:

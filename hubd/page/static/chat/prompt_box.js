@@ -51,9 +51,9 @@ export function promptBox({ hub, name, send }) {
 
   function update() {
     const isOpen = hub.state === "open";
-    input.disabled = !isOpen;
+    // The box stays usable, so that a restart of the hub takes neither the focus nor the text.
     button.disabled = !isOpen;
-    const text = isOpen ? (isTouch() ? "" : "Enter sends, Shift-Enter starts a new line") : "The hub does not answer. You can write again when it does.";
+    const text = isOpen ? (isTouch() ? "" : "Enter sends, Shift-Enter starts a new line") : "The hub does not answer. You can send when it does.";
     if (hint.textContent !== text) hint.textContent = text;
   }
 

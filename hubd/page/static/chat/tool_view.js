@@ -5,6 +5,7 @@ import { callView } from "../approval/tool_call.js";
 import { approvalCard } from "../approval_card.js";
 import { fill, h } from "../dom.js";
 import { plural } from "../format.js";
+import { note } from "../notes.js";
 import { oneLine, visible } from "../text.js";
 import { resultView } from "./result_view.js";
 
@@ -50,10 +51,30 @@ export function toolView(item, context) {
     if (!asked) return;
     const waiting = asked.status === "pending" && context.approvals.pending.find(({ id }) => id === asked.id);
     const state = waiting ? "card" : asked.status;
-    if (state === shown.approval) return;
+    // An answer is known a moment before its event arrives.
+    if (state === shown.approval || (state === "pending" && shown.approval === "card")) return;
     shown.approval = state;
+    // The keyboard goes on at the call when the card with the focus is answered.
+    if (approval.contains(document.activeElement)) title.focus();
     if (waiting) fill(approval, approvalCard(waiting, context.approvals));
+    else if (asked.status === "pending") fill(approval, elsewhereView(asked));
     else fill(approval, outcomeView(asked));
+  }
+
+  // The agent that started the session may be asked first. A person may answer in its place.
+  function elsewhereView(asked) {
+    const button = h("button", { type: "button", class: "small" }, "Answer it here");
+    button.addEventListener("click", async () => {
+      try {
+        const { approvals } = await context.hub.one("loopback.pending", { all: true });
+        const waiting = approvals.find(({ id }) => id === asked.id);
+        if (waiting) fill(approval, approvalCard(waiting, context.approvals));
+        approval.querySelector(".approval")?.focus();
+      } catch (error) {
+        note(error.message);
+      }
+    });
+    return h("div", { class: "row warn" }, "? Waits for an approval", button);
   }
 
   return { element, update };
@@ -64,7 +85,6 @@ function inputOf(item) {
 }
 
 function outcomeView(asked) {
-  if (asked.status === "pending") return h("p", { class: "warn" }, "? Waits for an approval");
   // A call that was allowed as it was needs no words: its result follows.
   if (asked.status === "approved" && !asked.updated && !asked.message) return null;
   const text = outcomeText({ tool_name: asked.name, status: asked.status, by: asked.by, message: asked.message, updated_input: asked.updated });

@@ -3,7 +3,8 @@
 import { h } from "../dom.js";
 import { oneLine, visible } from "../text.js";
 
-const HANDLE = /^[A-Za-z0-9._-]{1,200}@\d[A-Za-z0-9._-]{0,50}::[A-Za-z0-9._-]{1,200}(:[^\s]*)?$/;
+// The grammar of handles: meta values may have any character except control characters.
+const HANDLE = /^[A-Za-z0-9._-]{1,200}@\d[A-Za-z0-9._-]{0,50}::[A-Za-z0-9._-]{1,200}(:[^\p{Cc}]*)?$/u;
 const MAX_LENGTH = 4000;
 const SHOWN = 48;
 

@@ -8,6 +8,9 @@ import { Paged } from "./paged.js";
 import { recordView } from "./record_view.js";
 import { markedText, momentOf, valueNode } from "./values.js";
 
+// A column with longer texts is not narrowed below some words a line; the table scrolls instead.
+const LONG_TEXT = 24;
+
 // Shows the rows of events as they arrive.
 export class TableView {
   element;
@@ -86,13 +89,20 @@ export class TableView {
 
   #cells(row) {
     return this.#columns.map(({ field, template }) => {
-      if (!field) return h("td", {}, oneLine(fillTemplate(template, row), 300));
+      if (!field) return textCell(oneLine(fillTemplate(template, row), 300));
       const value = fieldOf(row, field);
       const marks = this.#declarations.marks.get(field);
       const node = typeof value === "string" && marks ? markedText(value, row[marks]) : valueNode(field, value, this.#declarations.times);
+      if (typeof value === "string") return textCell(node);
       return h("td", { class: this.#isNumber({ field }, row) && "number" }, node);
     });
   }
+}
+
+function textCell(content) {
+  const cell = h("td", {}, content);
+  if (cell.textContent.length > LONG_TEXT) cell.className = "long";
+  return cell;
 }
 
 // Return a table of rows that are all there.

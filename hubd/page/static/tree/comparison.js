@@ -27,7 +27,7 @@ export function comparisonView(one, other, { hub, treeId, makeTurn }) {
   ]);
   const view = h("div", { class: "comparison" });
   const heads = [one, other].map((exchange) => h("h2", {}, headingOf(exchange)));
-  view.append(sharedView(shared, turn), h("div", { class: "pair" }, heads));
+  view.append(sharedView(shared, turn), h("div", { class: "side-by-side" }, heads));
   const draw = (part) => part.map((pair) => pairView(pair, { hub, treeId, turn }));
   view.append(...draw(pairs.slice(0, FIRST_PAIRS)));
   if (!pairs.length) view.append(h("p", { class: "dim" }, "Both are the same turn."));
@@ -54,7 +54,7 @@ function sharedView(shared, turn) {
   const details = h(
     "details",
     {},
-    h("summary", {}, `${plural(shared.length, "turn")} in common, up to “${last}”`),
+    h("summary", {}, `${plural(shared.filter(({ isPrompt }) => isPrompt).length, "turn")} in common, up to “${last}”`),
     list,
   );
   details.addEventListener("toggle", () => list.append(...shared.map((exchange) => h("li", {}, turn(exchange)))), {
@@ -69,12 +69,12 @@ function pairView([left, right], { hub, treeId, turn }) {
   );
   const answers = h("div", { class: "answers" });
   if (left && right) readAnswers();
-  return h("section", {}, h("div", { class: "pair" }, columns), answers);
+  return h("section", {}, h("div", { class: "side-by-side" }, columns), answers);
 
   async function readAnswers() {
     try {
       const [before, after] = await Promise.all([readAnswer(hub, treeId, left), readAnswer(hub, treeId, right)]);
-      fill(answers, h("h3", {}, "Difference of the answers"), diffView(before, after));
+      fill(answers, h("h3", {}, "Difference of the answers: − first, + second"), diffView(before, after));
     } catch (error) {
       fill(answers, h("p", { class: "problem" }, errorText(error)));
     }
