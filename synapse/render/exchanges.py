@@ -63,7 +63,7 @@ class Exchange:
         first = self.nodes[0]
         answers = [node for node in self.nodes if node.get("role") == "assistant"]
         last = answers[-1] if answers else first
-        text = first.get("text") if self.is_prompt else None
+        text = _text(first) if self.is_prompt else None
         marks = [name for node in self.nodes for name in node.get("marks") or ()]
         counts = [node.get("more") for node in self.nodes]
         return {
@@ -84,9 +84,9 @@ class Exchange:
         for node in self.nodes:
             if node.get("tool_name"):
                 result = results.get(node.get("tool_use_id"), {})
-                text = cut(flat(str(node.get("text") or "")), 24)
+                text = f"{node['tool_name']} {cut(_text(node), 24)}"
                 mark = " ✗" if result.get("is_error") else ""
-                tools.append(f"⏺ {flat(str(node['tool_name']))} {text}".rstrip() + mark)
+                tools.append(f"⏺ {flat(str(node.get('styled') or text))}".rstrip() + mark)
         lines: list[Detail] = [partial(_tools_line, tools)] if tools else []
         if texts := self._texts():
             lines.append(partial(cut, texts[-1]))
@@ -97,7 +97,7 @@ class Exchange:
         blocks = [node for node in self.nodes[1:] if node.get("kind") == "block"]
         plain = [node for node in blocks if not node.get("tool_name") and not _is_thinking(node)]
         messages = [node for node in self.nodes[1:] if node.get("role") == "assistant"]
-        texts = [flat(str(node.get("text") or "")) for node in plain or messages]
+        texts = [_text(node) for node in plain or messages]
         return [text for text in texts if text]
 
 
@@ -132,6 +132,11 @@ class Conversation:
 def is_conversation(nodes: Sequence[Node]) -> bool:
     """Return whether a tree has turns or messages."""
     return any(node.get("kind") in _BEGINNINGS for node in nodes)
+
+
+def _text(node: Node) -> str:
+    """Return the text of a node: by the template of the chosen style, else its own."""
+    return flat(str(node.get("styled") or node.get("text") or ""))
 
 
 def _tools_line(tools: list[str], width: int) -> str:

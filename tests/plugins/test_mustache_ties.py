@@ -170,6 +170,9 @@ async def test_trees_show_data_in_a_style(hub: Hub) -> None:
 
     assert (await drawn(style="compact")).count("<hi>↵more") == 2
     assert "<hi>" not in await drawn(resolve=True)
+    for style, texts in (("compact", ["<hi>↵more"] * 2), ("verbose", [])):
+        [event] = await call_events(hub, "arbor.tree_render", tree_id=tree["tree_id"], style=style)
+        assert [node["styled"] for node in event["nodes"] if "styled" in node] == texts
     resolved = await call_events(
         hub, "plexus.walk_and_resolve", tree_id=tree["tree_id"], style="compact"
     )

@@ -249,6 +249,9 @@ class RenderedNode(BaseModel, defer_build=True):
     is_error: bool | None = Field(
         default=None, description="With `resolve`, whether the result of a tool is an error"
     )
+    styled: str | None = Field(
+        default=None, description="With `style`, the text by a template, if the handle type has one"
+    )
 
 
 class TreeRender(SparseEvent):

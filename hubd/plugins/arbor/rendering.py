@@ -182,8 +182,12 @@ async def _resolve(
                 resolved[key] = _Resolved(f"[unresolved: {reason}]", {})
             else:
                 text = await text_of(answer) if text_of is not None else answer.summary
+                line = text_line(text.strip(), width)
                 fields = _fields(answer.kind, answer.data, width)
-                resolved[key] = _Resolved(text_line(text.strip(), width), fields)
+                if text != answer.summary:
+                    # A template made it, so it replaces every other drawing of the data.
+                    fields["styled"] = line
+                resolved[key] = _Resolved(line, fields)
     return resolved
 
 

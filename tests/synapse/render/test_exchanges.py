@@ -1,0 +1,32 @@
+"""Conversations in a tree, folded into prompts and their answers."""
+
+from typing import Any
+
+from synapse.render.exchanges import Conversation
+
+
+def node(name: str, parent: str | None, **fields: Any) -> dict[str, Any]:
+    return {"id": name, "parent": parent, "short_id": name, "summary": "", **fields}
+
+
+def drawn(nodes: list[dict[str, Any]]) -> list[str]:
+    """Return the prompt of the only exchange, and the lines below it."""
+    [exchange] = Conversation(nodes).exchanges
+    return [exchange.node()["summary"], *(detail(80) for detail in exchange.details())]
+
+
+def test_texts_of_the_chosen_style_replace_those_of_the_nodes() -> None:
+    turn = node("t", None, kind="turn", text="fix it")
+    answer = node("a", "t", kind="message", role="assistant", text="done")
+    call = node("c", "a", kind="block", tool_name="Bash", text="pytest -q", tool_use_id="1")
+    result = node("r", "a", kind="output", tool_use_id="1", is_error=True)
+    text = node("b", "a", kind="block", text="done")
+    assert drawn([turn, answer, call, result, text]) == ["fix it", "⏺ Bash pytest -q ✗", "done"]
+    styled = [
+        {**turn, "styled": "Fix it!"},
+        answer,
+        {**call, "styled": "ran a command with a rather long text"},
+        result,
+        {**text, "styled": "DONE"},
+    ]
+    assert drawn(styled) == ["Fix it!", "⏺ ran a command with a rather long text ✗", "DONE"]
