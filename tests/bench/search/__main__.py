@@ -172,6 +172,7 @@ async def main(events: int, folder: Path) -> None:
 
 @asynccontextmanager
 async def _opened(folder: Path, events: int) -> AsyncIterator[tuple[Database, PausedSearch]]:
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "hub.db"
     is_new = not path.exists()
     async with Database(path) as db:
