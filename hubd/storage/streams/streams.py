@@ -361,8 +361,8 @@ STREAM: Final = """
         LEFT JOIN arbor_nodes AS r ON r.key = s.segment
         LEFT JOIN arbor_nodes AS h ON h.segment = s.segment AND h.depth = s.depth
 """
-# The events of a stream are found by the places of their nodes, so they need no index. A stream
-# whose nodes were removed may have the segment of other nodes.
+# The events of a stream are found by the places of their nodes, so they need no index. After the
+# nodes were removed, the segment may be that of other nodes, so the stream is compared too.
 EVENTS_OF_STREAM: Final = """
     chat_streams AS s JOIN arbor_nodes AS n ON n.segment = s.segment
         JOIN chat_events AS e ON e.key = n.key AND e.stream = s.key
