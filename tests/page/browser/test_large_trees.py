@@ -1,29 +1,28 @@
 """Trees of 10,000 nodes: each turn is drawn or counted, and the head of the session is shown."""
 
-import json
-from datetime import UTC, datetime
-from typing import Any
-from uuid import UUID
-
 from playwright.sync_api import Page, expect
 
-from hubd.plugins.claudecode.native import NativeMessage, session_file, write_session
+from tests.page.browser.large_trees import (
+    BETWEEN_FORKS,
+    FORKS,
+    NODES,
+    OPEN_FOLDS,
+    TURNS,
+    answers,
+    chain,
+    chain_node,
+    conversation,
+)
 from tests.page.browser.terminal import Terminal
 from tests.page.browser.windows import Windows
 from tests.support import Daemon
 
-NODES = 10_000
-# An imported turn is four nodes: the turn, its prompt, its answer and the block of the answer.
-FORKS = 39
-TURNS = (NODES - 1 - FORKS) // 4
-# The turns between two forks. The other turns are a run after the last fork.
-BETWEEN_FORKS = 25
 # The root and the other branch of each fork are drawn as turns, too.
 DRAWN = 1 + TURNS + FORKS
 # The most elements of a large tree before a fold is opened.
 MOST_ELEMENTS = 2000
-# The most turns that are laid out: those near the visible part.
-MOST_LAID_OUT = 150
+# The most turns that are laid out: those of the lists near the visible part.
+MOST_LAID_OUT = 400
 # Adds the numbers of the folded turns to the number of those that are drawn.
 COUNT_TURNS = """() => {
   const folds = [...document.querySelectorAll(".fold")].map(({ textContent }) => textContent);
@@ -31,62 +30,9 @@ COUNT_TURNS = """() => {
   return folded.reduce((sum, number) => sum + number, document.querySelectorAll(".turn").length);
 }"""
 COUNT_ELEMENTS = "document.querySelectorAll('*').length"
-# The browser skips the contents of turns that are far from the visible part.
-COUNT_LAID_OUT = """() => [...document.querySelectorAll(".turn-head")]
-  .filter((head) => head.checkVisibility({ contentVisibilityAuto: true })).length"""
-OPEN_FOLDS = """() => {
-  for (let fold; (fold = document.querySelector(".fold")); ) fold.click();
-}"""
-
-
-def conversation(terminal: Terminal) -> str:
-    """Make the session `long` with forks inside of each other, and return its tree's id."""
-    native_id = str(UUID(int=1))
-    messages = []
-    for number in range(TURNS):
-        prompt, answer = ({"type": "text", "text": f"{each} {number}."} for each in ("Ask", "Say"))
-        messages.append(NativeMessage(role="user", content=[prompt]))
-        messages.append(NativeMessage(role="assistant", content=[answer]))
-    write_session(
-        session_file(terminal.environment, terminal.cwd, native_id),
-        session_id=native_id,
-        cwd=terminal.cwd,
-        messages=messages,
-        version="2.1.0",
-        now=datetime.now(UTC),
-    )
-    terminal.one("claudecode.sessions_import", claude_session_id=native_id, name="long")
-    tree_id = str(terminal.head("long")["tree_id"])
-    for answer_id in answers(terminal)[BETWEEN_FORKS - 1 :: BETWEEN_FORKS][:FORKS]:
-        params = {"tree_id": tree_id, "parent": answer_id, "content": "Aside."}
-        terminal.one("arbor.node_create_text", **params)
-    return tree_id
-
-
-def answers(terminal: Terminal) -> list[str]:
-    """Return the nodes of the answers up to the head of the session `long`."""
-    pages = terminal.all("arbor.node_get_path", **terminal.head("long"))
-    # The root, and then a turn and its answer in turns.
-    return [node_id for page in pages for node_id in page["path"]][2::2]
-
-
-def chain(terminal: Terminal) -> str:
-    """Import a tree that is a single chain of texts, and return its id."""
-    first = {"owner_id": "test", "metadata": None, "created_at": 0, "format": 1}
-    lines: list[dict[str, Any]] = [
-        {"type": "tree", "tree_id": str(UUID(int=2)), "root": chain_node(0), **first}
-    ]
-    for number in range(1, NODES):
-        place = {"id": chain_node(number), "parent": chain_node(number - 1), "lane": "main"}
-        data = {"type": "text", "content": f"Text {number}."}
-        lines.append({"type": "node", "data": data, "created_at": 0, **place})
-    file = terminal.cwd / "chain.jsonl"
-    file.write_text("\n".join(map(json.dumps, lines)))
-    return str(terminal.one("arbor.tree_import", file=str(file))["tree_id"])
-
-
-def chain_node(number: int) -> str:
-    return str(UUID(int=1000 + number))
+# The browser skips the contents of lists that are far from the visible part.
+COUNT_LAID_OUT = """() => [...document.querySelectorAll(".turns > li")]
+  .filter((item) => item.checkVisibility({ contentVisibilityAuto: true })).length"""
 
 
 def expect_all_counted(window: Page, turns: int) -> None:
@@ -125,10 +71,14 @@ def test_the_head_of_a_large_conversation_is_shown_at_any_place(
     expect(head).to_be_in_viewport()
     expect_all_counted(window, DRAWN)
 
-    # The head stays in the document when the folded forks above it are opened.
-    window.locator(".fold", has_text="branches").first.click()
-    expect(head).to_have_count(1)
-    assert window.evaluate(COUNT_TURNS) == DRAWN
+    # All turns at once, and back to the head.
+    window.evaluate(OPEN_FOLDS)
+    assert window.locator(".turn").count() == DRAWN
+    window.locator(".stop").first.focus()
+    expect(head).not_to_be_in_viewport()
+    window.get_by_role("button", name="Go to the head").click()
+    expect(head.locator(".stop")).to_be_focused()
+    expect(head).to_be_in_viewport()
 
 
 def test_the_branch_of_the_head_is_drawn_among_many(

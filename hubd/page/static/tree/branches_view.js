@@ -8,6 +8,8 @@ import { countBelow, pathTo, runFrom } from "./exchanges.js";
 // The turns that are drawn at first, and for each pressed button.
 const FIRST_TURNS = 150;
 const MORE_TURNS = 500;
+// The turns of a list that the browser skips as a whole.
+const LIST_TURNS = 50;
 // The forks inside of each other, and the branches of one fork, that are drawn at first.
 const MOST_NESTED = 6;
 const MOST_BRANCHES = 6;
@@ -73,35 +75,55 @@ function addBranches(parent, firsts, nested, queue, plan) {
 // Draw the turns of a branch up to the next fork, and return their number.
 function drawRun(place, queue, plan) {
   const run = runFrom(place.first);
-  const item = (exchange) => h("li", {}, plan.turnView(exchange));
   const parts = partsOf(run, plan.wanted);
-  const items = parts.map((part) => (Array.isArray(part) ? foldedTurns(part, item) : item(part)));
-  place.element.append(h("ol", { class: "turns" }, items));
+  const lists = parts.map((part) => (part.isDrawn ? turnList(part.turns, plan) : foldedTurns(part.turns, plan)));
+  place.element.append(...lists);
   const { children } = run.at(-1);
   if (children.length) addBranches(place.element, children, place.nested + 1, queue, plan);
-  return parts.filter((part) => !Array.isArray(part)).length;
+  return parts.reduce((sum, { isDrawn, turns }) => sum + (isDrawn ? turns.length : 0), 0);
 }
 
-// Return the turns of a run that are drawn, and lists of those between them that are folded.
+function turnList(exchanges, plan) {
+  const items = exchanges.map((exchange) => h("li", {}, plan.turnView(exchange)));
+  return h("ol", { class: "turns" }, items);
+}
+
+// Return lists of turns that the browser skips as a whole while they are far from the visible part.
+// Skipping each turn by itself would take long for thousands of them. `turnPixels` is the height of
+// a turn in a list that has not been laid out.
+function skippedLists(exchanges, turnPixels, plan) {
+  const lists = [];
+  for (let start = 0; start < exchanges.length; start += LIST_TURNS) {
+    const list = turnList(exchanges.slice(start, start + LIST_TURNS), plan);
+    list.classList.add("skipped");
+    list.style.containIntrinsicBlockSize = `auto ${list.children.length * turnPixels}px`;
+    lists.push(list);
+  }
+  return lists;
+}
+
+// Return the parts of a run: turns in a row that are drawn or folded.
 function partsOf(run, wanted) {
   const place = run.indexOf(wanted);
-  const isDrawn = (index) =>
-    index < RUN_START ||
-    index >= run.length - RUN_END ||
-    (place >= 0 && Math.abs(index - place) <= AROUND_WANTED);
+  const isNearEnd = (index) => index < RUN_START || index >= run.length - RUN_END;
+  const isNearWanted = (index) => place >= 0 && Math.abs(index - place) <= AROUND_WANTED;
+  const isNear = (index) => isNearEnd(index) || isNearWanted(index);
   const parts = [];
   run.forEach((exchange, index) => {
-    if (isDrawn(index)) parts.push(exchange);
-    else if (Array.isArray(parts.at(-1))) parts.at(-1).push(exchange);
-    else parts.push([exchange]);
+    // A button would need the room of a single turn.
+    const isDrawn = isNear(index) || (isNear(index - 1) && isNear(index + 1));
+    if (parts.at(-1)?.isDrawn === isDrawn) parts.at(-1).turns.push(exchange);
+    else parts.push({ isDrawn, turns: [exchange] });
   });
-  return parts.flatMap((part) => (part.length === 1 ? part : [part]));
+  return parts;
 }
 
-// Return a list item that counts turns of a run. Its button draws some of them before it.
-function foldedTurns(hidden, item) {
+// Return a list whose only item counts turns of a run. Its button draws some of them before it.
+function foldedTurns(hidden, plan) {
   const button = foldButton(() => {
-    const next = hidden.splice(0, MORE_TURNS).map(item);
+    const before = element.previousElementSibling;
+    const turnPixels = before.offsetHeight / before.children.length;
+    const next = skippedLists(hidden.splice(0, MORE_TURNS), turnPixels, plan);
     element.before(...next);
     focusOn(next[0].querySelector("button"));
     if (hidden.length) label();
@@ -110,7 +132,7 @@ function foldedTurns(hidden, item) {
   const label = () =>
     (button.textContent = `… ${plural(hidden.length, "turn")}${marksText(hidden.flatMap(({ marks }) => marks))}`);
   label();
-  const element = h("li", {}, button);
+  const element = h("ol", { class: "turns" }, h("li", {}, button));
   return element;
 }
 
