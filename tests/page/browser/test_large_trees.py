@@ -80,6 +80,16 @@ def test_the_head_of_a_large_conversation_is_shown_at_any_place(
     expect(head.locator(".stop")).to_be_focused()
     expect(head).to_be_in_viewport()
 
+    # With one more node than is drawn, the page names the place where the newest turns are.
+    params = {"tree_id": tree_id, "parent": answers(terminal)[-1], "content": "The newest."}
+    newest = terminal.one("arbor.node_create_text", **params)["node_id"]
+    terminal.one("claudecode.set_head", name="long", node_id=newest)
+    window.get_by_role("button", name="Read again").click()
+    window.get_by_text("The head of long is among the newer nodes, which are not shown").wait_for()
+    expect(window.get_by_role("button", name="Go to the head")).to_be_hidden()
+    window.get_by_role("link", name="The page of the session").click()
+    window.wait_for_url("**/#/session/long")
+
 
 def test_the_branch_of_the_head_is_drawn_among_many(
     daemon: Daemon, windows: Windows, terminal: Terminal

@@ -86,12 +86,22 @@ export function show(root, { hub, path, query }) {
     const wanted = exchanges.find(({ id }) => id === focusedId) ?? head;
     const roots = exchanges.filter(({ parent }) => !parent);
     const view = branchesView(roots, turn, wanted);
-    fill(place, view);
+    fill(place, sessionName && more > 0 && !head && hiddenHead(), view);
     toHead.hidden = !head;
     toHead.onclick = () => focusOn(scrollTo(view, head));
     const stop = wanted ? scrollTo(view, wanted) : view.querySelector(".stop");
     if (focusedId) focusOn(stop);
     else if (stop) stop.tabIndex = 0;
+  }
+
+  function hiddenHead() {
+    return h(
+      "p",
+      { class: "warn" },
+      `⚠ The head of ${oneLine(sessionName, 60)} is among the newer nodes, which are not shown. `,
+      h("a", { href: `#/session/${encodeURIComponent(sessionName)}` }, "The page of the session"),
+      " shows its newest turns.",
+    );
   }
 
   // Bring a turn to the middle of the window, and return its stop.
