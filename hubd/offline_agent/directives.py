@@ -10,7 +10,7 @@ DIRECTIVES: Final = {
     "say": ("TEXT", "a text block with exactly this text"),
     "repeat": ("N TEXT", "a text block of N deltas, each of them TEXT"),
     "run": ("COMMAND", "a Bash call that really runs in the working directory"),
-    "write": ("PATH TEXT", "a Write call that really writes; \\n in TEXT is a line break"),
+    "write": ("PATH TEXT", "a Write call that really writes; \\n is a line break"),
     "read": ("PATH", "a Read call that really reads"),
     "big": ("BYTES", "a call whose result has this size"),
     "subagent": (
@@ -132,8 +132,8 @@ def _call(name: str, argument: str) -> Call:
     if name == "run":
         return Call("Bash", {"command": argument, "description": "Run a command as asked"})
     if name == "write":
-        path, _, text = argument.partition(" ")
-        return Call("Write", {"file_path": path, "content": text.replace("\\n", "\n")})
+        path, _, text = argument.replace("\\n", "\n").partition(" ")
+        return Call("Write", {"file_path": path, "content": text})
     if name == "read":
         return Call("Read", {"file_path": argument})
     if name == "big":

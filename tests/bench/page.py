@@ -1,4 +1,4 @@
-"""The web page in Chromium: bytes and time until it can be used, and memory of a long chat.
+"""The web page in Chromium: bytes and time until it can be used, frames and memory of chats.
 
 `python -m tests.bench.page [EVENTS]`, by default a chat of 100,000 events. The time is compared
 with that of the same document from the same server without its scripts.
@@ -15,20 +15,48 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.page.browser.large_trees import OPEN_FOLDS, chain
+from tests.page.browser.terminal import Terminal
 from tests.page.browser.windows import ARGUMENTS, DESKTOP, Windows, address, chromium
 from tests.support import Daemon, events_of
 
 EVENTS = 100_000
 ROUNDS = 15
 FILLER = "tests.page.browser.filler_plugin:Filler"
-FRAMES = """() => new Promise((resolve) => {
-  const scroller = document.querySelector(".chat");
+# A chat that streams: paragraphs of Markdown, 100 pieces of text a second.
+STREAM_SECONDS = 10
+STREAMED = [
+    f"slow: {STREAM_SECONDS}",
+    *["repeat: 25 some **words** of `code` and a [link](https://example.org),"] * 40,
+]
+# Measured in the middle of the chat: five seconds at 60 frames a second.
+STREAM_FRAMES = 300
+WATCH_FRAMES = """(count) => new Promise((resolve) => {
+  const times = [];
+  let isChanged = false;
+  let changed = 0;
+  const observer = new MutationObserver(() => (isChanged = true));
+  observer.observe(document.querySelector(".chat"),
+    { subtree: true, childList: true, characterData: true });
+  let last = performance.now();
+  function step(now) {
+    times.push(now - last);
+    last = now;
+    if (isChanged) changed += 1;
+    isChanged = false;
+    if (times.length <= count) requestAnimationFrame(step);
+    else resolve([times.slice(1), changed]);
+  }
+  requestAnimationFrame(step);
+})"""
+FRAMES = """([selector, pixels]) => new Promise((resolve) => {
+  const scroller = document.querySelector(selector);
   const times = [];
   let last = performance.now();
   function step(now) {
     times.push(now - last);
     last = now;
-    scroller.scrollTop -= 120;
+    scroller.scrollTop += pixels;
     if (times.length < 120) requestAnimationFrame(step);
     else resolve(times.slice(1));
   }
@@ -81,6 +109,27 @@ def milliseconds_to_use(browser: Browser, daemon: Daemon) -> dict[str, list[floa
     return {name: values[1:] for name, values in times.items()}
 
 
+def streaming_chat(browser: Browser, daemon: Daemon) -> dict[str, float]:
+    """Return figures of a window that shows a chat while its text arrives."""
+    windows = Windows(browser)
+    window = windows.open(daemon, "session/streaming")
+    window.get_by_label("Model").fill("offline")
+    window.get_by_label("Prompt").fill("\n".join(STREAMED))
+    window.get_by_role("button", name="Start").click()
+    window.wait_for_selector(".chat-content strong")
+    frames, changed = window.evaluate(WATCH_FRAMES, STREAM_FRAMES)
+    assert window.locator(".chat-end").count() == 0, (
+        "the chat ended before its frames were measured"
+    )
+    window.wait_for_selector(".chat-end")
+    windows.end_test()
+    return {
+        "median frame while a chat streams, ms": statistics.median(frames),
+        f"slowest frame of {STREAM_FRAMES}, ms": max(frames),
+        "frames in which the text changed": changed,
+    }
+
+
 def long_chat(browser: Browser, daemon: Daemon, count: int) -> dict[str, float]:
     """Return figures of a window that shows a chat of this many events."""
     home = Path(daemon.paths.socket).parent
@@ -98,12 +147,32 @@ def long_chat(browser: Browser, daemon: Daemon, count: int) -> dict[str, float]:
     window.evaluate("location.hash = '#/session/long'")
     window.wait_for_selector(".virtual-item")
     figures = {"milliseconds to the newest events": (perf_counter() - began) * 1000}
-    frames: list[float] = window.evaluate(FRAMES)
+    frames: list[float] = window.evaluate(FRAMES, [".chat", -120])
     figures["median frame while scrolling, ms"] = statistics.median(frames)
     figures["slowest frame of 120, ms"] = max(frames)
     figures["MiB of JavaScript before"] = empty / 2**20
     figures["MiB of JavaScript with the chat"] = heap(window) / 2**20
     figures["elements"] = window.evaluate("document.querySelectorAll('*').length")
+    windows.end_test()
+    return figures
+
+
+def long_tree(browser: Browser, daemon: Daemon) -> dict[str, float]:
+    """Return figures of a window that shows all turns of a tree of 10,000 nodes."""
+    windows = Windows(browser)
+    with tempfile.TemporaryDirectory() as folder:
+        tree_id = chain(Terminal(daemon, Path(folder)))
+    window = windows.open(daemon)
+    began = perf_counter()
+    window.evaluate("id => { location.hash = `#/tree/${id}`; }", tree_id)
+    window.wait_for_selector(".fold")
+    figures = {"milliseconds to the first turns": (perf_counter() - began) * 1000}
+    figures["elements at first"] = window.evaluate("document.querySelectorAll('*').length")
+    window.evaluate(OPEN_FOLDS)
+    window.evaluate("document.querySelector('main').scrollTop = 0")
+    frames: list[float] = window.evaluate(FRAMES, ["main", 120])
+    figures["median frame while scrolling, ms"] = statistics.median(frames)
+    figures["slowest frame of 120, ms"] = max(frames)
     windows.end_test()
     return figures
 
@@ -130,8 +199,14 @@ def main() -> None:
             print(f"{name}: {middle:.0f} ms ({low:.0f}–{high:.0f})")
         ratios = [page / bare for page, bare in zip(times["page"], times["bare"], strict=True)]
         print(f"page / bare: {statistics.median(ratios):.2f}")
+        print(f"a chat that streams for {STREAM_SECONDS} s:")
+        for title, value in streaming_chat(browser, daemon).items():
+            print(f"  {title}: {value:,.1f}")
         print(f"a chat of {count:,} events:")
         for title, value in long_chat(browser, daemon, count).items():
+            print(f"  {title}: {value:,.1f}")
+        print("a tree of 10,000 turns, all shown:")
+        for title, value in long_tree(browser, daemon).items():
             print(f"  {title}: {value:,.1f}")
         browser.close()
 

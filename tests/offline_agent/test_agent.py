@@ -135,6 +135,11 @@ async def test_files_are_written_and_read(offline: Program) -> None:
     assert results[3].startswith("Error: File does not exist")
 
 
+async def test_a_file_name_may_have_a_line_break(offline: Program) -> None:
+    await offline.ask("write: a\\nb text", "--allowedTools", "Write")
+    assert (offline.cwd / "a\nb").read_text() == "text"
+
+
 async def test_parallel_calls_are_one_message_and_reported_out_of_order(offline: Program) -> None:
     prompt = "parallel:\n- run: echo one\n- run: echo two\n- big: 3"
     said = await offline.ask(prompt, "--allowedTools", "Bash")

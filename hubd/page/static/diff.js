@@ -3,11 +3,28 @@
 // Beyond this many changed lines, the lines between the first and the last change are not compared.
 const MOST_CHANGES = 500;
 const CONTEXT_LINES = 3;
+const NO_NEWLINE = "\\ No newline at end of text";
 
 // Return the lines of a comparison: `{kind, text}` with the kind `same`, `add` or `remove`, and
-// `{kind: "skip", count}` for equal lines far from a change.
+// `{kind: "skip", count}` for equal lines far from a change. If only one text ends with a line feed,
+// a line of the kind `note` follows the last line of the other.
 export function lineDiff(before, after, context = CONTEXT_LINES) {
-  return folded(compared(linesOf(before), linesOf(after)), context);
+  const [one, other] = [linesOf(before), linesOf(after)];
+  const isEnded = before.endsWith("\n");
+  if (before && after && isEnded !== after.endsWith("\n")) {
+    // A line feed inside of a line makes it differ from every other line.
+    const lines = isEnded ? other : one;
+    lines.push(`${lines.pop()}\n`);
+  }
+  return folded(compared(one, other).flatMap(noted), context);
+}
+
+function noted({ kind, text }) {
+  if (!text.endsWith("\n")) return [{ kind, text }];
+  return [
+    { kind, text: text.slice(0, -1) },
+    { kind: "note", text: NO_NEWLINE },
+  ];
 }
 
 // Return the lines of a text. The line feed at the end does not begin another line.

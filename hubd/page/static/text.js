@@ -18,10 +18,17 @@ export function visible(text) {
   return String(text)
     .replace(/\r\n/g, "\n")
     .replace(HIDDEN, (character, offset, whole) =>
-      isPartOfEmoji(character, offset, whole)
-        ? character
-        : `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+      isPartOfEmoji(character, offset, whole) ? character : codePoint(character),
     );
+}
+
+// Return the name of a file, with its line breaks and tabs visible, too.
+export function visibleName(name) {
+  return visible(String(name).replace(/[\t\n\r]/g, codePoint));
+}
+
+function codePoint(character) {
+  return `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
 }
 
 function isPartOfEmoji(character, offset, whole) {

@@ -135,10 +135,10 @@ def _written(file: Path, content: str) -> Iterator[str]:
     if present == content:
         yield "(no change)"
     else:
-        yield from _diff(present, content)
+        yield from _diff(present, content, "file")
 
 
-def _diff(old: str, new: str) -> Iterator[str]:
+def _diff(old: str, new: str, noun: str = "text") -> Iterator[str]:
     before, after = _split(old), _split(new)
     too_many = max(len(before), len(after)) > MAX_COMPARED_LINES
     if too_many or max(len(old), len(new)) > MAX_COMPARED_CHARACTERS:
@@ -149,7 +149,13 @@ def _diff(old: str, new: str) -> Iterator[str]:
     # Imported here, because the start of the daemon does not need it.
     import difflib
 
-    yield from list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
+    # If only one text ends with a line feed, the last line of the other differs from every line.
+    if old and new and old.endswith("\n") != new.endswith("\n"):
+        (after if old.endswith("\n") else before)[-1] += "\n"
+    for line in list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]:
+        yield line.removesuffix("\n")
+        if line.endswith("\n"):
+            yield f"\\ No newline at end of {noun}"
 
 
 def _split(text: str) -> list[str]:

@@ -17,9 +17,10 @@ class Terminal:
         self.daemon = daemon
         self.cwd = directory / "project"
         self.cwd.mkdir()
+        self.environment = agent_environment(directory / "agent", api_url)
         self._context = {
             "cwd": str(self.cwd),
-            "env": agent_environment(directory / "agent", api_url),
+            "env": self.environment,
         }
 
     def all(self, method: str, /, **params: Any) -> list[Event]:

@@ -152,6 +152,42 @@ def test_hidden_characters_are_visible_everywhere(daemon: Daemon, windows: Windo
         assert shown == "a⟨U+202E⟩b⟨U+2066⟩c⟨U+200B⟩d⟨U+00AD⟩e⟨U+2800⟩f⟨U+E0041⟩g"
 
 
+@pytest.mark.parametrize("tool", ["Write", "Edit"])
+def test_a_file_name_is_shown_in_one_line_with_all_its_characters(
+    daemon: Daemon, windows: Windows, tool: str
+) -> None:
+    name = "/tmp/a\n/etc/passwd\t\r\nb"
+    texts = {"Write": {"content": "x"}, "Edit": {"old_string": "x", "new_string": "y"}}
+    shown = run(windows, daemon, SHOW_CALL, {"file_path": name, **texts[tool]})
+    line = "/tmp/a⟨U+000A⟩/etc/passwd⟨U+0009⟩⟨U+000D⟩⟨U+000A⟩b"
+    assert shown.startswith(line)
+
+
+def test_a_hostile_file_name_is_text_in_the_inbox_and_in_the_session(
+    daemon: Daemon, windows: Windows, terminal: Terminal
+) -> None:
+    # Slashes separate attributes as spaces do, and `write:` ends a name at a space.
+    image = "<img/src=x/onerror=window.injected=1>"
+    terminal.begin("named", f"write: {image}\u202egpj.\\n/etc/passwd text", "say: Ready.")
+    window = windows.open(daemon)
+    path = window.locator(".approval .path")
+    for page in ("inbox", "session/named"):
+        window.evaluate("page => { location.hash = `#/${page}`; }", page)
+        window.wait_for_selector(f"main.page-{page.split('/')[0]}")
+        expect(path).to_have_text(f"{image}⟨U+202E⟩gpj.⟨U+000A⟩/etc/passwd")
+        assert path.evaluate("path => path.children.length") == 0
+        window.get_by_text("Whole input").click()
+        expect(window.locator(".approval details pre")).to_contain_text(image)
+        assert "\u202e" not in window.inner_text("main")
+        assert window.locator("main img").count() == 0
+    headline = window.locator(".chat-tool summary").first
+    expect(headline).to_contain_text(f"{image}⟨U+202E⟩gpj. ↵ /etc/passwd")
+    headline.click()
+    expect(window.locator(".chat-input .path")).to_contain_text(image)
+    assert window.locator("main img").count() == 0
+    assert window.evaluate("window.injected") is None
+
+
 def card(window: Page, text: str) -> Any:
     return window.locator(".approval", has_text=text)
 

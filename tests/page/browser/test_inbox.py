@@ -24,17 +24,29 @@ COMPARE_RANDOM_TEXTS = """async () => {
   const { lineDiff, linesOf } = await import("/page/diff.js");
   let seed = 7;
   const random = (limit) => (seed = (seed * 48271) % 2147483647) % limit;
-  const text = () => Array.from({ length: random(12) }, () => "abc"[random(3)]).join("\\n");
+  const text = () => {
+    const lines = Array.from({ length: random(12) }, () => "abc"[random(3)]);
+    return lines.join("\\n") + (lines.length && random(2) ? "\\n" : "");
+  };
+  // The text of the lines without those of a kind. The line before a note has no newline.
+  const rebuilt = (lines, kind, isEnded) => {
+    const isNote = (line) => line?.kind === "note";
+    const parts = lines.map((line, index) => ({ ...line, isEnded: !isNote(lines[index + 1]) }));
+    const kept = parts.filter((line) => line.kind !== kind && !isNote(line));
+    const ends = kept.map((line, index) => line.isEnded && (index < kept.length - 1 || isEnded));
+    return kept.map((line, index) => line.text + (ends[index] ? "\\n" : "")).join("");
+  };
   const failures = [];
   for (let round = 0; round < 3000; round += 1) {
     const [before, after] = [text(), text()];
     const lines = lineDiff(before, after, 99);
-    const without = (kind) =>
-      lines.filter((line) => line.kind !== kind).map((line) => line.text).join("\\n");
+    // Without a note, the ends of both texts are the same, except that of an empty one.
+    const isNoted = lines.some(({ kind }) => kind === "note");
+    const isEnded = isNoted || (before || after).endsWith("\\n");
     const isFolded = lines.length === 1 && lines[0].kind === "skip";
     const isRight = isFolded
       ? before === after && lines[0].count === linesOf(before).length
-      : without("add") === before && without("remove") === after;
+      : rebuilt(lines, "add", isEnded) === before && rebuilt(lines, "remove", isEnded) === after;
     if (!isRight) failures.push([before, after, lines]);
   }
   const line = (mark) => (_, number) => `${number}${number % 2 ? mark : ""}`;
@@ -49,6 +61,12 @@ SHOW_CALL = """async (question) => {
   const { callView } = await import("/page/approval/tool_call.js");
   const parts = callView({ file_path: "a", content: "x" }, question).filter(Boolean);
   return parts.flatMap((part) => [...part.querySelectorAll("div")].map((line) => line.className));
+}"""
+
+# Returns the lines of the difference of two texts.
+SHOW_DIFFERENCE = """async ([before, after]) => {
+  const { diffView } = await import("/page/diff_view.js");
+  return [...diffView(before, after).children].map((line) => line.textContent);
 }"""
 
 # Records the notifications that the browser shows, as if the page were in the background.
@@ -251,12 +269,40 @@ def test_a_file_is_compared_with_its_present_content(
 ) -> None:
     (terminal.cwd / "notes").write_text("one\ntwo\nthree\n")
     window = windows.open(daemon)
-    terminal.begin("writer", r"write: notes one\n2\nthree", "say: Ready.")
+    terminal.begin("writer", r"write: notes one\n2\nthree\n", "say: Ready.")
     shown = card(window, "notes")
     expect(shown.locator(".diff-remove").first).to_have_text("−removed: two")
     expect(shown.locator(".diff-add").first).to_have_text("+added: 2")
     lines = shown.locator(".diff").first.locator(".diff-same")
     expect(lines).to_have_text([" one", " three"])
+
+
+def test_a_change_of_only_the_last_newline_is_shown(
+    daemon: Daemon, windows: Windows, terminal: Terminal
+) -> None:
+    (terminal.cwd / "notes").write_text("one\ntwo\n")
+    window = windows.open(daemon)
+    terminal.begin("writer", r"write: notes one\ntwo", "say: Ready.")
+    shown = card(window, "notes").locator(".diff").first
+    expect(shown.locator(".diff-same")).to_have_text([" one"])
+    expect(shown.locator(".diff-remove")).to_have_text(["−removed: two"])
+    expect(shown.locator(".diff-add")).to_have_text(["+added: two"])
+    expect(shown.locator(".diff-note").last).to_have_text(r" \ No newline at end of file")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("a\n", "a", ["−removed: a", "+added: a", r" \ No newline at end of text"]),
+        ("a", "a\n", ["−removed: a", r" \ No newline at end of text", "+added: a"]),
+        ("a", "b", ["−removed: a", "+added: b"]),
+    ],
+)
+def test_an_edit_shows_which_text_has_no_newline_at_its_end(
+    daemon: Daemon, windows: Windows, before: str, after: str, lines: list[str]
+) -> None:
+    window = windows.open(daemon)
+    assert window.evaluate(SHOW_DIFFERENCE, [before, after]) == lines
 
 
 def test_hostile_texts_stay_texts_at_phone_width(

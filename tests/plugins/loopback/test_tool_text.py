@@ -83,6 +83,19 @@ def test_an_edit_is_a_diff() -> None:
     assert lines == ["a.py", "@@ -1,2 +1,2 @@", " x = 1", "-y = 2", "+y = 3"]
 
 
+def test_a_change_of_the_last_newline_is_shown(tmp_path: Path) -> None:
+    def edit(old: str, new: str) -> list[str]:
+        return shown("Edit", file_path="note", old_string=old, new_string=new)[1:]
+
+    end = r"\ No newline at end of text"
+    assert edit("x\ny", "x\ny\n") == ["@@ -1,2 +1,2 @@", " x", "-y", end, "+y"]
+    assert edit("x\n", "x") == ["@@ -1 +1 @@", "-x", "+x", end]
+    assert edit("x\n", "") == ["@@ -1 +0,0 @@", "-x"]
+    (tmp_path / "note").write_text("x\n")
+    lines = shown("Write", tmp_path, file_path="note", content="x")
+    assert lines[2:] == ["-x", "+x", r"\ No newline at end of file"]
+
+
 def test_several_edits_are_several_diffs() -> None:
     edits = [
         {"old_string": "a", "new_string": "b"},

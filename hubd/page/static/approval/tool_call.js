@@ -3,7 +3,7 @@
 import { addedView, diffView, linesView } from "../diff_view.js";
 import { h } from "../dom.js";
 import { plural } from "../format.js";
-import { visible } from "../text.js";
+import { visible, visibleName } from "../text.js";
 
 const MOST_EDITS = 50;
 // A longer text may need scrolling.
@@ -39,7 +39,7 @@ export function callView(input, question = "") {
   const path = input[pathField];
   if (pathField) {
     shown.add(pathField);
-    parts.push(h("p", { class: "mono path" }, visible(path)));
+    parts.push(h("p", { class: "mono path" }, visibleName(path)));
   }
   const { old_string: before, new_string: after, edits, content, new_source: source } = input;
   if (isText(before) && isText(after)) {

@@ -125,12 +125,14 @@ export function runFrom(exchange) {
   return run;
 }
 
-// Return the number of exchanges and of ends below these, and the names of the marks.
-export function countBelow(firsts) {
+// Return the number of exchanges and of ends below these, and the names of the marks. The exchange
+// `without` and those below it are not counted.
+export function countBelow(firsts, without = null) {
   const sums = { turns: 0, branches: 0, marks: [], more: 0 };
   const waiting = [...firsts];
   while (waiting.length) {
     const exchange = waiting.pop();
+    if (exchange === without) continue;
     sums.turns += 1;
     sums.more += exchange.more;
     sums.marks.push(...exchange.marks);

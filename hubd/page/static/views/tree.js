@@ -21,6 +21,7 @@ export function show(root, { hub, path, query }) {
   const summary = h("p", { class: "dim" });
   const banner = h("div", { role: "status" });
   const place = h("div", {}, h("p", { class: "dim" }, "Reading …"));
+  const toHead = h("button", { type: "button", hidden: true }, "Go to the head");
   const ended = new AbortController();
   const context = {
     hub,
@@ -82,17 +83,32 @@ export function show(root, { hub, path, query }) {
     const head = exchanges.find(({ marks }) => sessionName && marks.includes(sessionName));
     const onPath = new Set(head ? pathTo(head) : []);
     context.isOnPath = (exchange) => onPath.has(exchange);
-    const view = branchesView(
-      exchanges.filter(({ parent }) => !parent),
-      turn,
-    );
-    fill(place, view);
-    const wanted = focusedId ?? head?.id;
-    const current = [...view.querySelectorAll(".turn")].find(({ dataset }) => dataset.id === wanted);
-    const stop = current?.querySelector(".stop") ?? view.querySelector(".stop");
+    const wanted = exchanges.find(({ id }) => id === focusedId) ?? head;
+    const roots = exchanges.filter(({ parent }) => !parent);
+    const view = branchesView(roots, turn, wanted);
+    fill(place, sessionName && more > 0 && !head && hiddenHead(), view);
+    toHead.hidden = !head;
+    toHead.onclick = () => focusOn(scrollTo(view, head));
+    const stop = wanted ? scrollTo(view, wanted) : view.querySelector(".stop");
     if (focusedId) focusOn(stop);
     else if (stop) stop.tabIndex = 0;
-    current?.scrollIntoView({ block: "center", inline: "center" });
+  }
+
+  function hiddenHead() {
+    return h(
+      "p",
+      { class: "warn" },
+      `⚠ The head of ${oneLine(sessionName, 60)} is among the newer nodes, which are not shown. `,
+      h("a", { href: `#/session/${encodeURIComponent(sessionName)}` }, "The page of the session"),
+      " shows its newest turns.",
+    );
+  }
+
+  // Bring a turn to the middle of the window, and return its stop.
+  function scrollTo(view, exchange) {
+    const element = view.querySelector(`[data-id="${CSS.escape(exchange.id)}"]`);
+    element.scrollIntoView({ block: "center", inline: "center" });
+    return element.querySelector(".stop");
   }
 
   function address(more = {}) {
@@ -133,7 +149,12 @@ export function show(root, { hub, path, query }) {
       { class: "row" },
       heading,
       summary,
-      h("button", { type: "button", class: "spread", onclick: () => load() }, "Read again"),
+      h(
+        "div",
+        { class: "row spread" },
+        toHead,
+        h("button", { type: "button", onclick: () => load() }, "Read again"),
+      ),
     ),
     banner,
     place,
