@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Final, cast
 
 from hubd.process.lines import LineSplitter
@@ -49,7 +50,9 @@ class Pipes(asyncio.SubprocessProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         child = cast(asyncio.SubprocessTransport, transport)
         self._stdin = cast(asyncio.WriteTransport, child.get_pipe_transport(0))
-        self._stdin.set_write_buffer_limits(high=0)
+        # uvloop refuses this for the pipe of a child that has ended already.
+        with suppress(RuntimeError):
+            self._stdin.set_write_buffer_limits(high=0)
         stdout = cast(asyncio.ReadTransport, child.get_pipe_transport(1))
         stderr = cast(asyncio.ReadTransport, child.get_pipe_transport(2))
         self._outputs = [stdout, stderr]

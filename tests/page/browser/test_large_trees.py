@@ -1,5 +1,6 @@
 """Trees of 10,000 nodes: each turn is drawn or counted, and the head of the session is shown."""
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.page.browser.large_trees import (
@@ -41,7 +42,7 @@ def expect_all_counted(window: Page, turns: int) -> None:
     assert window.evaluate(COUNT_ELEMENTS) < MOST_ELEMENTS
 
 
-def test_the_head_of_a_large_conversation_is_shown_at_any_place(
+def test_the_head_of_a_large_conversation_is_shown(
     daemon: Daemon, windows: Windows, terminal: Terminal
 ) -> None:
     tree_id = conversation(terminal)
@@ -62,6 +63,17 @@ def test_the_head_of_a_large_conversation_is_shown_at_any_place(
     window.get_by_role("button", name="Go to the head").click()
     expect(head.locator(".stop")).to_be_focused()
     expect(head).to_be_in_viewport()
+
+
+@pytest.mark.soak
+def test_the_head_in_the_folded_middle_and_beyond_the_drawn_nodes_is_found(
+    daemon: Daemon, windows: Windows, terminal: Terminal
+) -> None:
+    tree_id = conversation(terminal)
+    window = windows.open(daemon, f"tree/{tree_id}?session=long")
+    window.get_by_text(f"{TURNS:,} turns, {FORKS + 1} branches").wait_for()
+    head = window.locator(".turn", has_text="← long")
+    stop = window.locator(".stop[tabindex='0']")
 
     # In the folded middle of a run, between two forks.
     place = BETWEEN_FORKS * 20 + 10
