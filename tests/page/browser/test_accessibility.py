@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.page.browser.terminal import Terminal
 from tests.page.browser.windows import DESKTOP, PHONE, Windows
-from tests.support import Daemon
+from tests.support import Daemon, few
 
 AUDIT = (Path(__file__).parent / "audit.js").read_text()
 COUNT_STOPS = """() => [...document.querySelectorAll("*")].filter(
@@ -68,7 +68,7 @@ def show(window: Page, path: str) -> None:
     window.wait_for_selector(f"main.page-{name} {PAGES[path]}")
 
 
-@pytest.mark.parametrize("screen", SCREENS, ids=["phone, light", "tablet, dark"])
+@pytest.mark.parametrize("screen", few(SCREENS, 1), ids=["phone, light", "tablet, dark"])
 def test_every_page_can_be_read_named_and_touched(
     daemon: Daemon, windows: Windows, terminal: Terminal, screen: dict[str, Any]
 ) -> None:
