@@ -12,11 +12,11 @@ from hubd.activation.params import Position
 from hubd.conversations import attachments, context
 from hubd.conversations.attachments import Attached, Attachment, AttachOption
 from hubd.conversations.heads import now
+from hubd.plugins.cone import answer as answers
 from hubd.plugins.cone import events, store
-from hubd.plugins.cone.answer import Answer
 from hubd.plugins.cone.base import ALIASES, LIST_CONES, ConeBase, Identifier, Prompt
 from hubd.plugins.cone.handles import MessageRef
-from hubd.plugins.cone.providers.choice import create_provider, split_model_id
+from hubd.plugins.cone.providers import choice
 from hubd.plugins.cone.providers.provider import Ending, Message
 from hubd.plugins.cone.store import HEADS
 from hubd.storage import ids
@@ -81,7 +81,7 @@ class Chat(ConeBase):
         limit = self.configured.attachment_chars
         attached = await attachments.read(self.host, options.get("attach") or (), limit)
         request = Request(prompt, attached, ephemeral)
-        answer = Answer()
+        answer = answers.Answer()
         # A separate task, so that a slow caller does not delay the next chat with the cone.
         task = asyncio.create_task(self._converse(cone, request, answer), name="cone chat")
         try:
@@ -91,7 +91,9 @@ class Chat(ConeBase):
             task.cancel()
             await asyncio.wait([task])
 
-    async def _converse(self, cone: store.ConeRow, request: Request, answer: Answer) -> None:
+    async def _converse(
+        self, cone: store.ConeRow, request: Request, answer: answers.Answer
+    ) -> None:
         """Wait for the earlier chats, then ask the model and store the answer."""
         ephemeral = request.ephemeral
         lock = self.locks.lock(cone)
@@ -100,8 +102,8 @@ class Chat(ConeBase):
         async with nullcontext() if ephemeral else lock:
             # Read again, because the previous chat has moved the head.
             cone = await HEADS.look_up(self.db, ids.text(cone.id))
-            name, model = split_model_id(cone.model_id)
-            provider = create_provider(name, self.configured, self.environment)
+            name, model = choice.split_model_id(cone.model_id)
+            provider = choice.create_provider(name, self.configured, self.environment)
             if (obstacle := provider.obstacle()) is not None:
                 raise obstacle
             messages = await self._context(cone, request.attached)
@@ -120,7 +122,9 @@ class Chat(ConeBase):
                 raise ExecutionError(f"{name}: the answer has no end")
             await self._store_answer(cone, question, answer, ending, ephemeral=ephemeral)
 
-    async def _store_question(self, cone: store.ConeRow, request: Request, answer: Answer) -> Place:
+    async def _store_question(
+        self, cone: store.ConeRow, request: Request, answer: answers.Answer
+    ) -> Place:
         """Store the attachments and the question. Return the place of the question."""
         prompt, attached, ephemeral = request
         handles = [attachment.handle for attachment in attached]
@@ -148,7 +152,7 @@ class Chat(ConeBase):
         self,
         cone: store.ConeRow,
         question: Place,
-        answer: Answer,
+        answer: answers.Answer,
         ending: Ending,
         *,
         ephemeral: bool,

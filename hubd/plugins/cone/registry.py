@@ -8,7 +8,7 @@ from typing import Final
 from hubd.activation import HubError, method
 from hubd.plugins.cone import events
 from hubd.plugins.cone.base import ConeBase
-from hubd.plugins.cone.providers.choice import NAMES, create_provider
+from hubd.plugins.cone.providers import choice
 from hubd.plugins.cone.providers.provider import Provider, well_formed
 
 # A provider that needs more time is listed without its models.
@@ -21,7 +21,9 @@ class Registry(ConeBase):
     @method(read_only=True, needs_context=True, render="table")
     async def registry(self) -> events.Registry:
         """List the providers of language models, and the models of those that are available."""
-        providers = [create_provider(name, self.configured, self.environment) for name in NAMES]
+        providers = [
+            choice.create_provider(name, self.configured, self.environment) for name in choice.NAMES
+        ]
         return events.Registry(
             default_model=self.configured.model,
             providers=list(await asyncio.gather(*map(_info, providers))),
