@@ -45,6 +45,7 @@ EXIT_STATUS: Final = """exit status:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
     arguments = _parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
+    gc.enable()
     try:
         status: int = arguments.command(arguments)
         sys.stdout.flush()
