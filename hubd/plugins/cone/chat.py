@@ -10,14 +10,14 @@ from typing import Final, NamedTuple, Unpack
 from hubd.activation import Conflict, ExecutionError, Timeout, method
 from hubd.activation.params import Position
 from hubd.conversations import attachments, context
-from hubd.conversations.attachments import Attached, Attachment, AttachOption
 from hubd.conversations.heads import now
+from hubd.conversations.params import AttachOption
 from hubd.plugins.cone import answer as answers
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.base import ALIASES, LIST_CONES, ConeBase, Identifier, Prompt
 from hubd.plugins.cone.handles import MessageRef
 from hubd.plugins.cone.providers import choice
-from hubd.plugins.cone.providers.provider import Ending, Message
+from hubd.plugins.cone.providers import provider as model_provider
 from hubd.plugins.cone.store import HEADS
 from hubd.storage import ids
 from hubd.storage.arbor import tree
@@ -32,7 +32,7 @@ class Request(NamedTuple):
     """A prompt and its attachments."""
 
     prompt: str
-    attached: Sequence[Attachment]
+    attached: Sequence[attachments.Attachment]
     # Whether the head stays where it is.
     ephemeral: bool
 
@@ -109,11 +109,11 @@ class Chat(ConeBase):
             messages = await self._context(cone, request.attached)
             question = await self._store_question(cone, request, answer)
             deadline = asyncio.get_running_loop().time() + self.configured.answer_seconds
-            ending: Ending | None = None
-            messages.append(Message("user", request.prompt))
+            ending: model_provider.Ending | None = None
+            messages.append(model_provider.Message("user", request.prompt))
             async with aclosing(provider.answer(model, messages)) as pieces:
                 while (piece := await _next(pieces, deadline, name)) is not None:
-                    if isinstance(piece, Ending):
+                    if isinstance(piece, model_provider.Ending):
                         ending = piece
                         answer.end()
                     else:
@@ -129,7 +129,7 @@ class Chat(ConeBase):
         prompt, attached, ephemeral = request
         handles = [attachment.handle for attachment in attached]
 
-        def add(tx: Tx) -> tuple[list[Attached], Place, MessageRef]:
+        def add(tx: Tx) -> tuple[list[attachments.Attached], Place, MessageRef]:
             row = tree.writable(tx, ids.text(cone.tree_id))
             head = tree.place(tx, row, cone.head_id)
             end, nodes = attachments.put(tx, head, handles, now(), side=ephemeral)
@@ -153,7 +153,7 @@ class Chat(ConeBase):
         cone: store.ConeRow,
         question: Place,
         answer: answers.Answer,
-        ending: Ending,
+        ending: model_provider.Ending,
         *,
         ephemeral: bool,
     ) -> None:
@@ -190,13 +190,15 @@ class Chat(ConeBase):
             )
         )
 
-    async def _context(self, cone: store.ConeRow, attached: Sequence[Attachment]) -> list[Message]:
+    async def _context(
+        self, cone: store.ConeRow, attached: Sequence[attachments.Attachment]
+    ) -> list[model_provider.Message]:
         """Return the messages before the question.
 
         Raises:
             Conflict: They are longer than the limit.
         """
-        messages: list[Message] = []
+        messages: list[model_provider.Message] = []
         length = sum(len(attachment.content) for attachment in attached)
         limit = self.configured.attachment_chars
         row = await tree.look_up(self.db, ids.text(cone.tree_id))
@@ -205,7 +207,7 @@ class Chat(ConeBase):
             async for entry in entries:
                 # Providers refuse empty messages.
                 if entry.content.strip():
-                    messages.append(Message(entry.role, entry.content))
+                    messages.append(model_provider.Message(entry.role, entry.content))
                     length += len(entry.content)
                 if length > MAX_CONTEXT:
                     raise Conflict(
@@ -214,7 +216,7 @@ class Chat(ConeBase):
                         "`synapse cone fork`, or create another cone",
                     )
         messages += [
-            Message(attachment.role, attachment.content)
+            model_provider.Message(attachment.role, attachment.content)
             for attachment in attached
             if attachment.content.strip()
         ]
@@ -222,8 +224,8 @@ class Chat(ConeBase):
 
 
 async def _next(
-    pieces: AsyncGenerator[str | Ending, None], deadline: float, name: str
-) -> str | Ending | None:
+    pieces: AsyncGenerator[str | model_provider.Ending, None], deadline: float, name: str
+) -> str | model_provider.Ending | None:
     """Return the next piece, or None at the end.
 
     Raises:

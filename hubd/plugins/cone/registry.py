@@ -9,7 +9,7 @@ from hubd.activation import HubError, method
 from hubd.plugins.cone import events
 from hubd.plugins.cone.base import ConeBase
 from hubd.plugins.cone.providers import choice
-from hubd.plugins.cone.providers.provider import Provider, well_formed
+from hubd.plugins.cone.providers import provider as model_provider
 
 # A provider that needs more time is listed without its models.
 LIST_SECONDS: Final = 5.0
@@ -30,7 +30,7 @@ class Registry(ConeBase):
         )
 
 
-async def _info(provider: Provider) -> events.ProviderInfo:
+async def _info(provider: model_provider.Provider) -> events.ProviderInfo:
     obstacle = provider.obstacle()
     models: list[str] = []
     note = None
@@ -50,4 +50,4 @@ async def _info(provider: Provider) -> events.ProviderInfo:
 
 
 def _model_id(name: str, model: str) -> str:
-    return model if model == name else f"{name}/{well_formed(model)}"
+    return model if model == name else f"{name}/{model_provider.well_formed(model)}"

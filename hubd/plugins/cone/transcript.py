@@ -11,7 +11,8 @@ from hubd.activation.pages import ROWS_PER_ITEM
 from hubd.activation.params import NodeId
 from hubd.conversations import context
 from hubd.conversations.export import conversation as exported
-from hubd.conversations.export.document import ExportOptions, export
+from hubd.conversations.export import document
+from hubd.conversations.params import ExportOptions
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.base import ALIASES, LIST_CONES, ConeBase, ConversationPath
 from hubd.plugins.cone.handles import MessageRef
@@ -55,7 +56,7 @@ class Transcript(ConeBase):
             heads=await store.heads_in(self.db, cone.tree),
             messages=lambda: self._conversation(cone, path.get("node_id")),
         )
-        async with aclosing(export(self.db, self.host, conversation, path)) as pieces:
+        async with aclosing(document.export(self.db, self.host, conversation, path)) as pieces:
             async for text in pieces:
                 yield events.Exported(text=text)
 

@@ -9,7 +9,8 @@ from typing import Unpack
 from hubd.activation import method
 from hubd.activation.params import WholeId
 from hubd.conversations.export import conversation as exported
-from hubd.conversations.export.document import ExportOptions, export
+from hubd.conversations.export import document
+from hubd.conversations.params import ExportOptions
 from hubd.plugins.claudecode import events, sessions, store
 from hubd.plugins.claudecode.handles import MessageRef
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
@@ -62,7 +63,7 @@ class Conversations(ClaudeBase):
             heads=[(name, head.id) for name, head in on_tree],
             messages=lambda: self._streamed(place),
         )
-        async with aclosing(export(self.db, self.host, conversation, where)) as pieces:
+        async with aclosing(document.export(self.db, self.host, conversation, where)) as pieces:
             async for text in pieces:
                 yield events.ExportedPart(text=text)
 

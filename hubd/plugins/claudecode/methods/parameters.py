@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 from pydantic import Field
 
 from hubd.activation import params
-from hubd.conversations.attachments import AttachOption
+from hubd.conversations.params import AttachOption
 
 Name = params.Name
 NewName = params.NewName

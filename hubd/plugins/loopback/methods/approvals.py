@@ -19,7 +19,7 @@ from hubd.plugins.claudecode.sessions import SESSIONS
 from hubd.plugins.loopback import answering, asking
 from hubd.plugins.loopback import approval_events as events
 from hubd.plugins.loopback.methods.base import LIST_PENDING, LoopbackBase
-from hubd.plugins.loopback.rules.remember import Remember
+from hubd.plugins.loopback.rules.rule import Remember
 from hubd.storage import ids
 
 # The most seconds that one call waits for an approval.

@@ -1,13 +1,9 @@
 """The rule that an answer with `remember` stores: for the value that was asked, and only for it."""
 
-from typing import Literal
-
 from hubd.plugins.loopback.rules import globs, patterns
-from hubd.plugins.loopback.rules.rule import MAX_PATTERN, Effect, NewRule
+from hubd.plugins.loopback.rules.rule import MAX_PATTERN, Effect, NewRule, Remember
 from hubd.plugins.loopback.rules.subject import Subject
 from hubd.plugins.loopback.rules.words import InvalidPatternError
-
-Remember = Literal["session", "always"]
 
 
 def remembered(
