@@ -2,4 +2,4 @@
 
 from hubd.activation.lazy_module import lazy_modules
 
-lazy_modules(__name__, "budget", "usage")
+lazy_modules(__name__, "budget", "events", "usage")
