@@ -58,8 +58,11 @@ def build(*activations: Activation, name: str = "plexus") -> Hub:
 
 
 def test_a_second_plugin_of_the_same_name_is_refused() -> None:
-    with pytest.raises(Conflict, match="the name 'leaf' is taken in 'plexus'"):
+    with pytest.raises(Conflict, match="the name 'leaf' is taken in 'plexus'") as refused:
         build(Leaf("leaf"), OtherLeaf())
+    assert refused.value.suggestion == (
+        f"{__name__}.Leaf has it. Give the plugin another namespace"
+    )
 
 
 @pytest.mark.parametrize("name", ["plexus", "search"])
