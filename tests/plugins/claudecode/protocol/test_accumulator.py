@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.plugins.claudecode.protocol.accumulator import Accumulator
-from hubd.plugins.claudecode.protocol.messages import Message, StreamEvent, read_line
+from hubd.plugins.claudecode.protocol.messages import Message, ResultLine, StreamEvent, read_line
 from hubd.plugins.claudecode.protocol.updates import (
     BlockDelta,
     BlockFinished,
@@ -27,7 +27,6 @@ from hubd.plugins.claudecode.protocol.updates import (
     MessageStarted,
     OtherLine,
     ToolResult,
-    TurnResult,
     Update,
 )
 from tests.plugins.claudecode.protocol.test_messages import TRANSCRIPTS
@@ -124,7 +123,7 @@ def golden(name: str) -> str:
     numbers = {id(message.raw): number for number, message in enumerate(raws(name), 1)}
 
     def plain(update: Update) -> dict[str, Any]:
-        fields = asdict(update)
+        fields = update._asdict() if isinstance(update, ResultLine) else asdict(update)
         raw = getattr(update, "raw", None)
         if raw is not None:
             fields["raw"] = f"line {numbers[id(raw)]}"
@@ -338,7 +337,7 @@ def test_a_background_subagent_has_messages_after_its_call_was_answered() -> Non
     order = [
         (type(update), getattr(update, "parent_tool_use_id", None) is not None)
         for update in updates
-        if isinstance(update, ToolResult | MessageFinished | TurnResult)
+        if isinstance(update, ToolResult | MessageFinished | ResultLine)
     ]
     assert order == [
         (ToolResult, False),
@@ -348,8 +347,8 @@ def test_a_background_subagent_has_messages_after_its_call_was_answered() -> Non
         (MessageFinished, True),
         (MessageFinished, True),
         (MessageFinished, False),
-        (TurnResult, False),
-        (TurnResult, False),
+        (ResultLine, False),
+        (ResultLine, False),
     ]
 
 

@@ -26,7 +26,7 @@ from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
 from hubd.plugins.claudecode.plugin import ClaudeCode
 from hubd.plugins.claudecode.protocol.accumulator import Accumulator
-from hubd.plugins.claudecode.protocol.messages import Message, read_line
+from hubd.plugins.claudecode.protocol.messages import Message, ResultLine, read_line
 from hubd.plugins.claudecode.protocol.updates import (
     BlockFinished,
     BlockStarted,
@@ -35,7 +35,6 @@ from hubd.plugins.claudecode.protocol.updates import (
     OtherLine,
     SessionStarted,
     ToolResult,
-    TurnResult,
     UnreadableLine,
     Update,
 )
@@ -472,7 +471,7 @@ async def test_a_turn_without_an_answer_reports_the_unchanged_head(
 ) -> None:
     hub, plugin = running
     chat = await begin_chat(plugin)
-    await chat.take([TurnResult("success", False, "", "native", {}, 0.0, 1, None, None, {})])
+    await chat.take([ResultLine("success", False, "", "native", {}, 0.0, 1, None, None, {})])
     await chat.end()
     [*_, record] = await records_of(hub, chat)
     assert record["event"]["type"] == "complete"
