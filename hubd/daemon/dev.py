@@ -23,7 +23,7 @@ from hubd.errors import StartupFailed
 from hubd.process.tree import launcher
 from hubd.wire.paths import HOME_VARIABLE, Paths
 
-# Seconds between two looks at the files.
+# Seconds between two checks of the files.
 POLL_SECONDS: Final = 0.2
 # Directories with the files of many packages.
 INSTALLED: Final = ("site-packages", "dist-packages")

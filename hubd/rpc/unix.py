@@ -50,7 +50,7 @@ class UnixListener:
         self._inode = self._find()
 
     def is_in_place(self) -> bool:
-        """Whether the socket at the path is the one that listens."""
+        """Return whether the socket at the path is the one that listens."""
         return self._find() == self._inode
 
     def close(self) -> None:

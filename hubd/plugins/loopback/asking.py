@@ -12,9 +12,9 @@ from hubd.activation import Actor, Host, NotFound
 from hubd.plugins.claudecode import options as session_options
 from hubd.plugins.claudecode import sessions
 from hubd.plugins.claudecode.approvals import store
+from hubd.plugins.claudecode.approvals.actors import actor_text
 from hubd.plugins.claudecode.approvals.limits import default_approver
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, NewApproval, Resolution
-from hubd.plugins.claudecode.approvals.who import actor_text
 from hubd.plugins.claudecode.record.disk import until_written
 from hubd.plugins.claudecode.sessions import SESSIONS, SessionRow
 from hubd.plugins.loopback import rule_store
@@ -57,10 +57,10 @@ class Asking:
             return await self._decided(row)
         except asyncio.CancelledError:
             if row.stream is None:
-                gone = Resolution("withdrawn", "hub", "the agent does not wait any more")
+                withdrawal = Resolution("withdrawn", "hub", "the agent does not wait any more")
                 now = int(time.time())
                 await asyncio.shield(
-                    self._db.transaction(lambda tx: store.resolve(tx, row, gone, now))
+                    self._db.transaction(lambda tx: store.resolve(tx, row, withdrawal, now))
                 )
             raise
 

@@ -96,8 +96,8 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     "approvals.store.is_new_call": lambda tx, w: approvals.is_new_call(tx, w.running, CALL),
     "approvals.store.pending_of": lambda tx, w: approvals.pending_of(tx, w.running),
     "approvals.store.of_stream": lambda tx, w: approvals.of_stream(tx, w.running),
-    "approvals.store.untold": lambda tx, w: approvals.untold(tx, w.session.id),
-    "approvals.store.set_told": lambda tx, w: approvals.set_told(tx, [w.approval.key]),
+    "approvals.store.unreported": lambda tx, w: approvals.unreported(tx, w.session.id),
+    "approvals.store.mark_reported": lambda tx, w: approvals.mark_reported(tx, [w.approval.key]),
 }
 
 
