@@ -63,8 +63,8 @@ async def test_a_call_has_the_messages_of_the_page(daemon: Daemon) -> None:
     async with daemon.client() as client:
         await send(client, json.loads(request))
         reply, *notified = [await client.receive() for _ in lines(CALL, "←")]
-    shown, *patterns = lines(CALL, "←")
-    assert reply == {**json.loads(shown), "result": reply["result"]}
+    expected, *patterns = lines(CALL, "←")
+    assert reply == {**json.loads(expected), "result": reply["result"]}
     for message, pattern in zip(notified, patterns, strict=True):
         text = json.dumps(message, separators=(",", ":"), ensure_ascii=False)
         subscription = f'"subscription":{reply["result"]}'
@@ -91,9 +91,9 @@ async def test_a_question_is_answered_with_the_messages_of_the_page(daemon: Daem
         await client.send("trouble.ask_confirm", {"wait": 30.0})
         await client.receive()
         question = (await client.receive())["params"]["result"]
-        shown = json.loads(asked.partition('"result":')[2])
+        event = json.loads(asked.partition('"result":')[2])
         assert question == {
-            **shown,
+            **event,
             "requestId": question["requestId"],
             "metadata": question["metadata"],
         }

@@ -122,12 +122,12 @@ def log(daemon: Daemon) -> str:
 
 def test_every_file_is_private_with_any_umask(daemon: Daemon) -> None:
     events_of(daemon.home, "trouble.write", text="something")
-    found = {path.name: path.stat().st_mode for path in daemon.home.iterdir()}
-    assert {"hub.sock", "token", "hub.db", "hub.db-wal", "hubd.log", "hubd.json"} <= found.keys()
-    assert {name: oct(stat.S_IMODE(mode)) for name, mode in found.items()} == dict.fromkeys(
-        found, "0o600"
+    modes = {path.name: path.stat().st_mode for path in daemon.home.iterdir()}
+    assert {"hub.sock", "token", "hub.db", "hub.db-wal", "hubd.log", "hubd.json"} <= modes.keys()
+    assert {name: oct(stat.S_IMODE(mode)) for name, mode in modes.items()} == dict.fromkeys(
+        modes, "0o600"
     )
-    assert stat.S_ISSOCK(found["hub.sock"])
+    assert stat.S_ISSOCK(modes["hub.sock"])
     assert stat.S_IMODE(daemon.home.stat().st_mode) == 0o700
 
 

@@ -104,8 +104,8 @@ async def test_paths_walk_the_tree_to_any_depth() -> None:
     for level in reversed(range(20)):
         deepest = Leaf(f"n{level}", deepest)
     path = ".".join(f"n{level}" for level in range(21))
-    [said] = await call_events(build(deepest), f"{path}.say", text="down here")
-    assert said == {"type": "said", "text": "down here"}
+    [event] = await call_events(build(deepest), f"{path}.say", text="down here")
+    assert event == {"type": "said", "text": "down here"}
 
 
 def test_the_error_for_an_unknown_namespace_suggests_the_nearest_and_lists_all() -> None:

@@ -67,8 +67,8 @@ async def scan(db: Database, column: str, session_id: bytes | None) -> dict[Any,
 
 async def check(hub: Hub, db: Database) -> None:
     """Compare the results of the method with a scan."""
-    known = await db.fetch_rows("SELECT id, name FROM claudecode_sessions")
-    for session_id, name in [(None, None), *known]:
+    table_rows = await db.fetch_rows("SELECT id, name FROM claudecode_sessions")
+    for session_id, name in [(None, None), *table_rows]:
         for by in ("session", "model", "day"):
             where = {} if name is None else {"name": name}
             [usage] = await call_events(hub, "claudecode.usage", by=by, **where)

@@ -153,10 +153,10 @@ def test_deltas_of_a_transcript_make_up_its_blocks(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_line_except_stream_events_is_complete_in_an_update(name: str) -> None:
-    held = [getattr(update, "raw", None) for update in updates_of_transcript(name)]
+    lines_of_updates = [getattr(update, "raw", None) for update in updates_of_transcript(name)]
     for message in raws(name):
         if not isinstance(message, StreamEvent):
-            assert any(raw is message.raw for raw in held)
+            assert any(raw is message.raw for raw in lines_of_updates)
 
 
 @pytest.mark.parametrize("name", NAMES)
