@@ -13,6 +13,7 @@ from hubd.page.socket import CLOSE_CODE, LOGIN_SECONDS, MAX_STRANGERS
 from hubd.rpc.clients import MAX_CLIENTS
 from hubd.rpc.connection import MAX_UNSENT_BYTES
 from hubd.wire import item as items
+from hubd.wire import summary
 from hubd.wire.item import ANSWERS, EXIT_CODES
 from hubd.wire.limits import (
     LARGE_BYTES,
@@ -23,6 +24,7 @@ from hubd.wire.limits import (
     MIB,
     RPC_COUNTS,
 )
+from hubd.wire.schema import Annotations
 from tests.page.support import new_code, page
 from tests.support import Daemon, LineClient
 
@@ -133,6 +135,13 @@ def test_the_table_of_error_codes_is_the_one_in_the_code() -> None:
         code: int(status) for codes, status in rows("error codes") for code in names(codes)
     }
     assert documented == EXIT_CODES
+
+
+def test_the_tables_of_schemas_have_every_annotation_and_keyword() -> None:
+    listed = {name for cells in rows("annotation") for name in names(cells[0])}
+    assert listed == Annotations.__annotations__.keys()
+    keywords = {value for name, value in vars(summary).items() if name.endswith("_KEYWORD")}
+    assert {cells[0].strip("`") for cells in rows("keyword")} == keywords
 
 
 def test_the_table_of_questions_has_every_kind_with_its_answer() -> None:
