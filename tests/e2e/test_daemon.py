@@ -503,7 +503,7 @@ def test_doctor_check_and_start_report_an_unusable_home(run: Run, home: Path) ->
 @pytest.mark.parametrize(
     ("option", "value", "code", "said"),
     [
-        ("--port", "70000", 2, "70000"),
+        ("--port", "70000", 2, "--port is '70000', not a port (0 to 65535)"),
         ("--port", "TAKEN", 5, "cannot be used"),
         ("--name", "not a word", 2, "not a word"),
     ],
