@@ -59,7 +59,7 @@ def end_of(daemon: Daemon) -> int:
     return daemon.process.wait(PATIENCE_SECONDS)
 
 
-def test_sockets_and_the_record_are_made_again_when_they_are_gone(shared: Daemon) -> None:
+def test_removed_sockets_and_a_removed_record_are_created_again(shared: Daemon) -> None:
     record = shared.record
     (shared.home / "hub.sock").unlink()
     (shared.home / "hub.mcp").unlink()

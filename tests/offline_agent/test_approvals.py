@@ -320,7 +320,7 @@ async def test_an_approved_plan_ends_the_plan_mode(offline: Program) -> None:
         await running.end()
 
 
-async def test_without_an_approver_nobody_can_be_questioned(offline: Program) -> None:
+async def test_a_question_needs_an_approver(offline: Program) -> None:
     output = await offline.ask("ask: Which? | a | b")
     assert "AskUserQuestion" not in output.lines[0]["tools"]
     assert "No such tool available" in output.blocks("user")[0]["content"]

@@ -503,7 +503,7 @@ def test_a_destructive_method_asks_first(home: Path, typed: str, status: int) ->
 
 
 @pytest.mark.parametrize("option", ["--yes", "--no-input"])
-def test_a_destructive_method_can_be_told_not_to_ask(home: Path, option: str) -> None:
+def test_an_option_skips_the_question_of_a_destructive_method(home: Path, option: str) -> None:
     status, text = at_terminal("cli", "hide", option, home=home)
     assert (status, "it is gone" in text, "Continue" in text) == (0, True, False)
 

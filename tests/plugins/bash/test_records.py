@@ -90,7 +90,7 @@ async def test_commands_of_a_daemon_that_died_are_marked(tmp_path: Path) -> None
         assert (await data_of(h, end))["stdout"] == "done\n"
 
 
-async def test_old_commands_are_removed_if_the_setting_says_so(tmp_path: Path) -> None:
+async def test_old_commands_are_removed_after_the_days_of_the_setting(tmp_path: Path) -> None:
     async with bash_hub(tmp_path) as h:
         [_, old] = await run(h, "echo old")
         [_, new] = await run(h, "echo new")

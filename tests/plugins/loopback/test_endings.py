@@ -184,7 +184,7 @@ async def test_a_chat_that_parks_on_a_full_disk_continues_with_the_answer(
         assert person.lines_in() == 1
 
 
-async def test_a_subagents_call_is_lost_and_the_next_turn_is_told(
+async def test_a_subagents_call_is_lost_and_reported_to_the_next_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with desk(tmp_path, "offline", monkeypatch) as person:

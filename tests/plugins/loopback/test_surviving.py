@@ -188,7 +188,7 @@ async def test_an_older_claude_continues_one_of_three_calls(
             assert ("Not carried out" in json.dumps(result)) is not is_first
 
 
-async def test_a_version_that_cannot_continue_a_call_loses_it_and_the_agent_is_told(
+async def test_a_call_that_a_version_cannot_continue_is_lost_and_reported_to_the_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "claude"

@@ -362,7 +362,7 @@ def test_a_discriminator_may_be_a_number_or_an_enum() -> None:
     assert one(schema, "--x", '{"v": 3}', "--x.a", "5") == {"v": 3, "a": "5"}
 
 
-def test_a_union_inside_a_union_is_told_apart_by_its_own_discriminator() -> None:
+def test_a_union_inside_a_union_has_a_separate_discriminator() -> None:
     def variant(kind: str, breed: str, part: Schema) -> Schema:
         names = {"kind": {"const": kind}, "breed": {"const": breed}, "part": part}
         return {"type": "object", "properties": names}

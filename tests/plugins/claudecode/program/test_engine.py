@@ -64,7 +64,7 @@ def test_the_setting_offline_decides_for_every_session(
 
 
 @pytest.mark.parametrize("before", [None, "offline"])
-def test_without_claude_the_offline_agent_answers_and_says_how_to_get_it(
+def test_without_claude_the_offline_agent_answers_with_advice_to_install_it(
     nowhere: dict[str, str], before: str | None
 ) -> None:
     engine = choose(settings(), "opus", before, nowhere)
