@@ -170,7 +170,7 @@ def test_a_failed_backup_leaves_everything_as_it_was(
 
 
 @pytest.mark.parametrize(("arguments", "status"), [([], 7), (["--force"], 0)])
-def test_the_backup_command_tells_by_its_status(
+def test_the_status_of_the_backup_command_is_its_result(
     path: Path, arguments: list[str], status: int
 ) -> None:
     target = path.with_name("copy.db")
