@@ -309,11 +309,12 @@ async def test_an_ephemeral_chat_survives_a_kill_and_leaves_the_head(
 async def test_waiting_for_an_approval_is_not_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    variables = {"HUBD_CLAUDECODE_SILENCE_SECONDS": "0.5"}
+    # More than a busy machine needs to start the agent.
+    variables = {"HUBD_CLAUDECODE_SILENCE_SECONDS": "2"}
     async with desk(tmp_path, "offline", monkeypatch, **variables) as person:
         stream = await person.begin_touch()
         approval = await person.pending(stream)
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(2.5)
         await person.answer(approval)
         await check_end(person, stream, approval)
 
