@@ -10,8 +10,8 @@ from typing import Final
 from hubd.activation import Actor, Host
 from hubd.errors import HubError
 from hubd.plugins.claudecode.approvals import store
-from hubd.plugins.claudecode.approvals.actors import is_asked
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, Resolution
+from hubd.plugins.claudecode.approvals.who import is_asked
 from hubd.plugins.claudecode.record.disk import DISK_FAILURES
 from hubd.storage.database import Database
 

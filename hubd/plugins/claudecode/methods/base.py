@@ -12,8 +12,8 @@ from uuid import UUID
 from hubd.activation import Activation, InvalidParams, NotFound, Unavailable
 from hubd.conversations import heads
 from hubd.plugins.claudecode import events, sessions
-from hubd.plugins.claudecode.approvals.actors import actor_text
 from hubd.plugins.claudecode.approvals.limits import check_limits, default_approver
+from hubd.plugins.claudecode.approvals.who import actor_text
 from hubd.plugins.claudecode.handles import NAMESPACE, SessionRef
 from hubd.plugins.claudecode.methods.parameters import SessionAddress, StreamAddress
 from hubd.plugins.claudecode.options import asks_for_approval, stored_options

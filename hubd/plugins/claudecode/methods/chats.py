@@ -21,9 +21,9 @@ from hubd.activation.working_directory import working_directory
 from hubd.conversations import attachments, heads
 from hubd.plugins.claudecode import chat_events, events, sessions
 from hubd.plugins.claudecode.approvals import store as approvals
-from hubd.plugins.claudecode.approvals.actors import actor_text
 from hubd.plugins.claudecode.approvals.inline import Watcher
 from hubd.plugins.claudecode.approvals.remedy import Denials
+from hubd.plugins.claudecode.approvals.who import actor_text
 from hubd.plugins.claudecode.chat_request import AcceptedChat, ChatRequest
 from hubd.plugins.claudecode.costs.budget import remaining
 from hubd.plugins.claudecode.costs.usage import spent

@@ -14,8 +14,8 @@ from hubd.activation import method
 from hubd.activation.pages import ROWS_PER_ITEM, RowLimit
 from hubd.activation.params import IdPrefix
 from hubd.plugins.claudecode.approvals import store
-from hubd.plugins.claudecode.approvals.actors import is_asked, may_answer
 from hubd.plugins.claudecode.approvals.store import ApprovalRow
+from hubd.plugins.claudecode.approvals.who import is_asked, may_answer
 from hubd.plugins.claudecode.sessions import SESSIONS
 from hubd.plugins.loopback import approval_events as events
 from hubd.plugins.loopback.answering import DENIED, Reply

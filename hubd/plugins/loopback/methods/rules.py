@@ -14,7 +14,7 @@ from hubd.activation import InvalidParams, NotFound, method
 from hubd.activation.pages import ROWS_PER_ITEM, RowLimit, limited
 from hubd.activation.params import IdPrefix
 from hubd.errors import ActivationNotFound
-from hubd.plugins.claudecode.approvals.actors import actor_text
+from hubd.plugins.claudecode.approvals.who import actor_text
 from hubd.plugins.loopback import events, rule_store
 from hubd.plugins.loopback.methods.base import LoopbackBase
 from hubd.plugins.loopback.rules import globs, paths, patterns, scopes

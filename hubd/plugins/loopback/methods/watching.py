@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from hubd.activation import Actor, Cancelled, Conflict, InvalidParams, PermissionDenied, method
 from hubd.activation.params import IdPrefix
 from hubd.plugins.claudecode.approvals import store
-from hubd.plugins.claudecode.approvals.actors import is_asked
 from hubd.plugins.claudecode.approvals.store import ApprovalRow
+from hubd.plugins.claudecode.approvals.who import is_asked
 from hubd.plugins.loopback import approval_events as events
 from hubd.plugins.loopback.answering import outcome
 from hubd.plugins.loopback.dialogue import Dialogue
