@@ -19,7 +19,7 @@ from hubd.plexus.hub import Hub
 from hubd.plexus.namespace import UNIVERSAL_METHODS, resolves
 from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.schema import JsonSchema, MethodSchema
-from hubd.wire.summary import COLUMNS_KEYWORD, SUMMARY_KEYWORD
+from hubd.wire.summary import KEYWORDS, SUMMARY_KEYWORD
 from hubd.wire.text import nearest_names, suggestion
 
 # Clients prepend `mcp__plexus__`, and model APIs accept 64 characters.
@@ -50,8 +50,6 @@ _SCHEMAS: Final = frozenset(
         *("unevaluatedProperties", "contentSchema"),
     )
 )
-# The hub's own keywords, for terminals.
-_OWN_KEYWORDS: Final = (SUMMARY_KEYWORD, COLUMNS_KEYWORD)
 _NAMED_SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
 
 # Keywords that model APIs reject at the top of a schema, and `$schema`, which is implied.
@@ -289,7 +287,7 @@ def for_clients(schema: Any) -> Any:
             kept[keyword] = {name: for_clients(part) for name, part in value.items()}
         elif keyword in _SCHEMAS:
             kept[keyword] = for_clients(value)
-        elif keyword not in _OWN_KEYWORDS and (keyword != "format" or value in _FORMATS):
+        elif keyword not in KEYWORDS and (keyword != "format" or value in _FORMATS):
             kept[keyword] = value
     return kept
 

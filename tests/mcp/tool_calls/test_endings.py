@@ -206,7 +206,7 @@ async def test_a_bridge_that_goes_away_ends_the_method(
 
 
 @every_way
-async def test_stopping_ends_every_call_and_tells_its_client(
+async def test_stopping_ends_every_call_and_notifies_its_client(
     tmp_path: Path, transport: Transport, era: Era
 ) -> None:
     desk = Desk()
