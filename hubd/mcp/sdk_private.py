@@ -193,7 +193,7 @@ class HttpConnection(H11Protocol):
 
     def __init__(self, config: Config, state: HttpState, app_state: dict[str, Any]) -> None:
         super().__init__(config, state, app_state)
-        # Bytes after the plain request that is being answered; None while there is none.
+        # Bytes after the plain request that is being answered; None if h11 has the connection.
         self._ahead: bytes | None = None
         # Whether h11 waits for a new request and has no byte of it.
         self._is_h11_idle = True
