@@ -11,7 +11,9 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import X_MCP_HEADER_KEY
 from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
+from pydantic_core import to_json
 
 from hubd.mcp.access import Access
 from hubd.mcp.metaschema import problem_of
@@ -33,6 +35,8 @@ MAX_NESTING: Final = 50
 MAX_SCHEMA_BYTES: Final = 256 * 1024
 # The most tools that the error for an unknown tool names in its text.
 MAX_NAMES: Final = 60
+# A parameter with this keyword, as JSON, is repeated in a header.
+_HEADER_KEY: Final = f'"{X_MCP_HEADER_KEY}"'.encode()
 
 # The formats that JSON Schema defines. Some clients warn about every other one.
 _FORMATS: Final = frozenset(
@@ -85,6 +89,8 @@ class HubTool:
     text_only: bool
     # Templates of its events' lines, by event type.
     summaries: Mapping[str, str] = field(default_factory=dict)
+    # Whether headers repeat some of its arguments, so that the SDK has to compare them.
+    has_headers: bool = False
 
     @property
     def path(self) -> str:
@@ -174,8 +180,9 @@ def list_tools(methods: Iterable[tuple[str, MethodSchema]], separator: str = "."
             continue
         text_only = bool(method.get("annotations", {}).get("mcp", {}).get("text_only"))
         summaries = _summaries(method["returns"])
+        has_headers = _HEADER_KEY in to_json(tool.input_schema)
         tools[tool.name] = flat[flat_name] = HubTool(
-            namespace, method["name"], tool, text_only, summaries
+            namespace, method["name"], tool, text_only, summaries, has_headers
         )
     return ToolList(tools, flat, refused)
 

@@ -64,7 +64,7 @@ async def test_of_a_call_that_was_cancelled_nothing_more_is_reported(
     ):
         call = asyncio.create_task(client.call_tool("desk.block", {}, progress_callback=hear))
         await desk.begun.wait()
-        assert len(reporting()) == 1
+        await until(lambda: len(reporting()) == 1)
         call.cancel()
         await desk.ended.wait()
         await until(lambda: reporting() == [])
