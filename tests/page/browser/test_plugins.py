@@ -271,7 +271,7 @@ def test_bytes_that_are_no_picture_are_only_saved(daemon: Daemon, windows: Windo
     assert window.locator("main img").count() == 0
 
 
-def test_a_handle_without_data_says_why(daemon: Daemon, windows: Windows) -> None:
+def test_a_handle_without_data_has_the_reason(daemon: Daemon, windows: Windows) -> None:
     window = windows.open(daemon, "plugins/handle/nothing%401.0.0%3A%3Aget%3A1")
     expect(window.get_by_role("alert")).to_contain_text("nothing")
 
