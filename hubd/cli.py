@@ -19,9 +19,10 @@ from hubd.config import (
     LEVELS,
     LOOPS,
     SEE_HELP,
-    SETTINGS,
     Settings,
     choice_setting,
+    help_of,
+    option_parsers,
     port_setting,
     size_setting,
     text_setting,
@@ -327,7 +328,7 @@ def _daemon_options(arguments: argparse.Namespace) -> list[str]:
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
-    home, daemon = _common_parsers()
+    home, daemon = option_parsers()
     if words[:1] != ["run"]:
         return _parser(home, daemon).parse_args(words)
     # The daemon starts sooner without the parsers of the other commands.
@@ -336,46 +337,9 @@ def _parse(words: list[str]) -> argparse.Namespace:
     return run.parse_args(words[1:])
 
 
-def _help_of(option: str) -> str:
-    return next(text for usage, _, _, text in SETTINGS if usage.split()[0] == option)
-
-
 def _add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     run.set_defaults(command=_run)
-
-
-def _common_parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
-    """Return the options of all commands, and those of the commands that start a daemon."""
-    home = argparse.ArgumentParser(add_help=False)
-    home.add_argument(
-        "--home",
-        metavar="DIR",
-        default=argparse.SUPPRESS,  # Keeps the value of an option before the command.
-        help="directory for all files of the hub (default: $HUBD_HOME, else the XDG directories)",
-    )
-    daemon = argparse.ArgumentParser(add_help=False)
-    daemon.add_argument("--port", type=int, metavar="N", help=_help_of("--port"))
-    daemon.add_argument("--mcp-port", type=int, metavar="N", help=_help_of("--mcp-port"))
-    daemon.add_argument("--mcp-tools", metavar="NAMES", help=_help_of("--mcp-tools"))
-    daemon.add_argument(
-        "--max-message-mib", type=int, metavar="N", help=_help_of("--max-message-mib")
-    )
-    daemon.add_argument("--name", metavar="NAME", help=_help_of("--name"))
-    daemon.add_argument("--log-level", choices=LEVELS, help=_help_of("--log-level"))
-    daemon.add_argument("--event-loop", choices=LOOPS, help=_help_of("--event-loop"))
-    daemon.add_argument(
-        "--plugin", action="append", default=[], metavar="MODULE:CLASS", help=_help_of("--plugin")
-    )
-    daemon.add_argument(
-        "--allow-origin",
-        action="append",
-        default=[],
-        metavar="ORIGIN",
-        help=_help_of("--allow-origin"),
-    )
-    daemon.add_argument("--no-auth", action="store_true", help=_help_of("--no-auth"))
-    return home, daemon
 
 
 def _parser(
@@ -417,7 +381,7 @@ def _parser(
         daemon,
     )
     mcp = add("mcp", _mcp, "Serve MCP on stdin and stdout; start the daemon if necessary")
-    mcp.add_argument("--mcp-tools", metavar="NAMES", help=_help_of("--mcp-tools"))
+    mcp.add_argument("--mcp-tools", metavar="NAMES", help=help_of("--mcp-tools"))
     page = add("open", _open, "Open the page in the browser; start the daemon if necessary")
     page.add_argument("--no-browser", action="store_true", help="only print the address")
     status = add(
