@@ -121,6 +121,7 @@ def test_a_tool_call_is_approved_where_it_is_shown(daemon: Daemon, windows: Wind
     second.get_by_label("Message to the agent").fill("not now")
     window.keyboard.press("Enter")
     expect(second).to_contain_text("Denied by a person: not now")
+    expect(second.locator(".chat-result")).to_be_empty()
     expect(window.locator(".chat-end")).to_be_visible()
 
 
