@@ -13,6 +13,17 @@ from tests.support import PATIENCE_SECONDS, Daemon, environment
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
+FILL_TEMPLATE = """async ([template, fields]) => {
+  const { fillTemplate } = await import("/page/results/columns.js");
+  return fillTemplate(template, fields);
+}"""
+SHOW_CHAT = """async (events) => {
+  const { showResult } = await import("/page/results.js");
+  const items = showResult({}, { returns: {}, annotations: { render: "chat" } }, events);
+  document.getElementById("main").replaceChildren(items);
+  return [...items.querySelectorAll(".messages > li")].map((item) => item.innerText.trim());
+}"""
+
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
@@ -199,14 +210,6 @@ def test_questions_are_answered_by_keyboard(daemon: Daemon, windows: Windows) ->
     expect(window.locator(".lines li")).to_contain_text(lines)
 
 
-SHOW_CHAT = """async (events) => {
-  const { showResult } = await import("/page/results.js");
-  const items = showResult({}, { returns: {}, annotations: { render: "chat" } }, events);
-  document.getElementById("main").replaceChildren(items);
-  return [...items.querySelectorAll(".messages > li")].map((item) => item.innerText.trim());
-}"""
-
-
 def test_a_chat_is_shown_as_one_live_replayed_and_as_messages(
     daemon: Daemon, windows: Windows
 ) -> None:
@@ -312,6 +315,13 @@ def test_a_long_table_unfolds_and_its_handles_resolve(daemon: Daemon, windows: W
     expect(window.locator("h1")).to_have_text("Handle")
     expect(window.get_by_role("img", name="dot.png")).to_be_visible()
     assert window.evaluate("document.querySelector('img').naturalWidth") == 1
+
+
+def test_a_declared_column_has_the_length_of_its_template(daemon: Daemon, windows: Windows) -> None:
+    window = windows.open(daemon)
+    fields = {"id": "d9e90d13-9489", "tool": "Bash", "places": {"count": 3}}
+    filled = window.evaluate(FILL_TEMPLATE, ["{tool} {id:.8} {places.count:.8}", fields])
+    assert filled == "Bash d9e90d13 3"
 
 
 def test_a_handle_with_spaces_is_a_link_that_resolves(daemon: Daemon, windows: Windows) -> None:
