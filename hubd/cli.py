@@ -19,9 +19,10 @@ from hubd.config import (
     LEVELS,
     LOOPS,
     SEE_HELP,
-    SETTINGS,
     Settings,
     choice_setting,
+    help_of,
+    option_parsers,
     port_setting,
     size_setting,
     text_setting,
@@ -32,6 +33,7 @@ from hubd.wire.paths import HOME_VARIABLE, HUB_NAME, Paths
 if TYPE_CHECKING:
     from hubd.wire.checks import Finding
 
+RUN: Final = "Run the daemon in the foreground"
 NOT_RUNNING: Final = 3
 FAILED: Final = 1
 
@@ -44,7 +46,8 @@ EXIT_STATUS: Final = """exit status:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
-    arguments = _parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
+    arguments = _parse(_with_command(sys.argv[1:] if argv is None else argv))
+    gc.enable()
     try:
         status: int = arguments.command(arguments)
         sys.stdout.flush()
@@ -324,35 +327,24 @@ def _daemon_options(arguments: argparse.Namespace) -> list[str]:
     return options + (["--no-auth"] if arguments.no_auth else [])
 
 
-def _parser() -> argparse.ArgumentParser:
-    home = argparse.ArgumentParser(add_help=False)
-    home.add_argument(
-        "--home",
-        metavar="DIR",
-        default=argparse.SUPPRESS,  # Keeps the value of an option before the command.
-        help="directory for all files of the hub (default: $HUBD_HOME, else the XDG directories)",
-    )
-    daemon = argparse.ArgumentParser(add_help=False)
-    texts = {option.split()[0]: text for option, _, _, text in SETTINGS}
-    daemon.add_argument("--port", type=int, metavar="N", help=texts["--port"])
-    daemon.add_argument("--mcp-port", type=int, metavar="N", help=texts["--mcp-port"])
-    daemon.add_argument("--mcp-tools", metavar="NAMES", help=texts["--mcp-tools"])
-    daemon.add_argument("--max-message-mib", type=int, metavar="N", help=texts["--max-message-mib"])
-    daemon.add_argument("--name", metavar="NAME", help=texts["--name"])
-    daemon.add_argument("--log-level", choices=LEVELS, help=texts["--log-level"])
-    daemon.add_argument("--event-loop", choices=LOOPS, help=texts["--event-loop"])
-    daemon.add_argument(
-        "--plugin", action="append", default=[], metavar="MODULE:CLASS", help=texts["--plugin"]
-    )
-    daemon.add_argument(
-        "--allow-origin",
-        action="append",
-        default=[],
-        metavar="ORIGIN",
-        help=texts["--allow-origin"],
-    )
-    daemon.add_argument("--no-auth", action="store_true", help=texts["--no-auth"])
+def _parse(words: list[str]) -> argparse.Namespace:
+    home, daemon = option_parsers()
+    if words[:1] != ["run"]:
+        return _parser(home, daemon).parse_args(words)
+    # The daemon starts sooner without the parsers of the other commands.
+    run = argparse.ArgumentParser(prog="hubd run", description=RUN, parents=[home, daemon])
+    _add_run(run)
+    return run.parse_args(words[1:])
 
+
+def _add_run(run: argparse.ArgumentParser) -> None:
+    run.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
+    run.set_defaults(command=_run)
+
+
+def _parser(
+    home: argparse.ArgumentParser, daemon: argparse.ArgumentParser
+) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hubd",
         description="Run and control the local hub for coding agents.",
@@ -375,8 +367,7 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(command=command)
         return added
 
-    run = add("run", _run, "Run the daemon in the foreground", daemon)
-    run.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
+    _add_run(add("run", _run, RUN, daemon))
     dev = add("dev", _dev, "Run a hub with a plugin under development, until Ctrl-C", daemon)
     dev.add_argument("target", metavar="MODULE:CLASS", help="the plugin")
     dev.add_argument("--reload", action="store_true", help="restart when the plugin's files change")
@@ -390,7 +381,7 @@ def _parser() -> argparse.ArgumentParser:
         daemon,
     )
     mcp = add("mcp", _mcp, "Serve MCP on stdin and stdout; start the daemon if necessary")
-    mcp.add_argument("--mcp-tools", metavar="NAMES", help=texts["--mcp-tools"])
+    mcp.add_argument("--mcp-tools", metavar="NAMES", help=help_of("--mcp-tools"))
     page = add("open", _open, "Open the page in the browser; start the daemon if necessary")
     page.add_argument("--no-browser", action="store_true", help="only print the address")
     status = add(

@@ -1,5 +1,6 @@
 """The settings of the daemon: options, environment variables, defaults, configuration file."""
 
+import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -159,3 +160,41 @@ def choice_setting(
             f"{what} {value!r} is not one of {', '.join(choices)}", suggestion=SEE_HELP
         )
     return value
+
+
+def help_of(option: str) -> str:
+    """Return the help text of an option."""
+    return next(text for usage, _, _, text in SETTINGS if usage.split()[0] == option)
+
+
+def option_parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    """Return the options of all commands, and those of the commands that start a daemon."""
+    home = argparse.ArgumentParser(add_help=False)
+    home.add_argument(
+        "--home",
+        metavar="DIR",
+        default=argparse.SUPPRESS,  # Keeps the value of an option before the command.
+        help="directory for all files of the hub (default: $HUBD_HOME, else the XDG directories)",
+    )
+    daemon = argparse.ArgumentParser(add_help=False)
+    daemon.add_argument("--port", type=int, metavar="N", help=help_of("--port"))
+    daemon.add_argument("--mcp-port", type=int, metavar="N", help=help_of("--mcp-port"))
+    daemon.add_argument("--mcp-tools", metavar="NAMES", help=help_of("--mcp-tools"))
+    daemon.add_argument(
+        "--max-message-mib", type=int, metavar="N", help=help_of("--max-message-mib")
+    )
+    daemon.add_argument("--name", metavar="NAME", help=help_of("--name"))
+    daemon.add_argument("--log-level", choices=LEVELS, help=help_of("--log-level"))
+    daemon.add_argument("--event-loop", choices=LOOPS, help=help_of("--event-loop"))
+    daemon.add_argument(
+        "--plugin", action="append", default=[], metavar="MODULE:CLASS", help=help_of("--plugin")
+    )
+    daemon.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help=help_of("--allow-origin"),
+    )
+    daemon.add_argument("--no-auth", action="store_true", help=help_of("--no-auth"))
+    return home, daemon

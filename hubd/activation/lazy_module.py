@@ -1,22 +1,23 @@
-"""A module that is imported when it is used first.
+"""Modules that are imported when they are used first.
 
-The models of a plugin take most of the time of its import, and a daemon needs few of them before a
-method is called. In the `__init__.py` of the plugin's package:
+Imports take most of the time of the daemon's start, and it needs few modules before a method is
+called. In the `__init__.py` of a package:
 
-    if not TYPE_CHECKING:  # Type checkers see the module itself.
-        events = lazy_module("hubd.plugins.notes.events")
+    lazy_modules(__name__, "events", "sending")
 
-The other modules of the package write `from hubd.plugins.notes import events` as usual, and
-`from __future__ import annotations`, because hints would use the events at import.
+The other modules of the package write `from hubd.plugins.notes import events, sending` as usual,
+and `from __future__ import annotations`, because hints would use the modules at import.
 """
 
+import sys
 from importlib import import_module
 from types import ModuleType
 
 
-def lazy_module(name: str) -> ModuleType:
-    """Return an object with the attributes of a module, which the first access imports."""
-    return _LazyModule(name)
+def lazy_modules(package: str, *names: str) -> None:
+    """Give a package its modules of these names, which the first access to each imports."""
+    for name in names:
+        setattr(sys.modules[package], name, _LazyModule(f"{package}.{name}"))
 
 
 class _LazyModule(ModuleType):
@@ -24,5 +25,10 @@ class _LazyModule(ModuleType):
 
     def __getattr__(self, name: str) -> object:
         value: object = getattr(import_module(self.__name__), name)
-        setattr(self, name, value)
+        super().__setattr__(name, value)
         return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set the attribute of both, as tests do."""
+        setattr(import_module(self.__name__), name, value)
+        super().__setattr__(name, value)

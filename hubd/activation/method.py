@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import iscoroutinefunction
-from typing import Annotated, Any, Final, TypeVar, overload
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, overload
 
 from pydantic import (
     AliasChoices,
@@ -40,8 +40,7 @@ _MARK: Final = "__hubd_mark__"
 _NAME: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9_]*")
 
 
-@dataclass(frozen=True)
-class MethodMark:
+class MethodMark(NamedTuple):
     """The arguments of `@method`."""
 
     name: str | None
@@ -53,8 +52,7 @@ class MethodMark:
     annotations: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ResolverMark:
+class ResolverMark(NamedTuple):
     """The arguments of `@resolver`."""
 
     many: bool
@@ -207,7 +205,7 @@ def mark_of(attribute: object) -> MethodMark | ResolverMark | None:
     return mark
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Method:
     """The declaration of a method."""
 

@@ -58,7 +58,7 @@ def resolver(function: Any = None, /, *, many: bool = False, **unknown: object) 
 _OPTIONS: Final = tuple(resolver.__kwdefaults__ or ())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Resolver:
     """The declaration of a resolver."""
 

@@ -78,17 +78,17 @@ class SchemaCache:
 
 def fingerprint() -> str:
     """Return a hash over the files of hubd and the versions of Python and pydantic."""
-    digest = hashlib.sha256(f"{sys.version} {VERSION}".encode())
+    files: list[str] = []
     waiting = [str(Path(__file__).parent.parent)]
     while waiting:
-        directory = waiting.pop()
-        for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
-            if entry.is_dir():
-                waiting.append(entry.path)
-            elif entry.name.endswith(".py"):
+        for entry in os.scandir(waiting.pop()):
+            if entry.name.endswith(".py"):
                 status = entry.stat()
-                digest.update(f"{entry.path} {status.st_mtime_ns} {status.st_size}\n".encode())
-    return digest.hexdigest()
+                files.append(f"{entry.path} {status.st_mtime_ns} {status.st_size}")
+            elif not entry.name.startswith("__") and entry.is_dir():
+                waiting.append(entry.path)
+    content = "\n".join([sys.version, VERSION, *sorted(files)])
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 # One for the process, because schemas are built at import.

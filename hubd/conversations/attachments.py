@@ -5,9 +5,9 @@ before the chat stores anything.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from hubd.activation import (
     AnyHandle,
@@ -26,22 +26,8 @@ from hubd.storage.arbor import tree
 from hubd.storage.arbor.tree import MAX_HANDLE, Place
 from hubd.storage.database import Tx
 
-MAX_ATTACHMENTS: Final = 100
 # The maximum number of characters of all attachments of a chat.
 MAX_CHARACTERS: Final = 16 * 1024 * 1024
-
-
-class AttachOption(TypedDict, total=False):
-    """The option of methods that send a prompt."""
-
-    attach: Annotated[
-        list[AnyHandle] | None,
-        Field(
-            max_length=MAX_ATTACHMENTS,
-            description="Handles whose data the model sees before the prompt, in this order: "
-            "outputs, files, pages, messages and others. They become part of the conversation.",
-        ),
-    ]
 
 
 class Attached(BaseModel, defer_build=True):

@@ -4,14 +4,17 @@ import json
 import logging
 import os
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from io import TextIOWrapper
-from logging.handlers import RotatingFileHandler
+from itertools import pairwise
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Final
 
 from hubd.wire.terminal import clean
 
+# The size at which a file is full.
 MAX_BYTES: Final = 5 * 1024 * 1024
 OLD_FILES: Final = 3
 
@@ -44,8 +47,11 @@ class SafeLines(logging.Formatter):
         return clean(super().format(record))
 
 
-class PrivateRotatingFile(RotatingFileHandler):
-    """A rotated file. Only this user can read it and its successors."""
+class PrivateRotatingFile(logging.FileHandler):
+    """A file that is rotated when it is full. Only this user can read it and its successors.
+
+    The handler of the standard library would import pickle at every start.
+    """
 
     # Descriptors that refer to the current file, even after a rotation.
     _followers: tuple[int, ...] = ()
@@ -58,6 +64,32 @@ class PrivateRotatingFile(RotatingFileHandler):
         for descriptor in descriptors:
             os.dup2(self.stream.fileno(), descriptor)
 
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, to a new file if this one is full."""
+        try:
+            if self._is_full():
+                self.rotate()
+        except OSError:
+            self.handleError(record)
+        super().emit(record)
+
+    def _is_full(self) -> bool:
+        if self.stream is None:
+            self.stream = self._open()
+        status = os.fstat(self.stream.fileno())
+        return S_ISREG(status.st_mode) and status.st_size >= MAX_BYTES
+
+    def rotate(self) -> None:
+        """Keep the file under another name, and begin a new one."""
+        if self.stream is not None:
+            self.stream.close()
+            self.stream = None
+        names = [self.baseFilename, *(f"{self.baseFilename}.{n + 1}" for n in range(OLD_FILES))]
+        for older, newer in reversed(list(pairwise(names))):
+            with suppress(FileNotFoundError):
+                Path(older).replace(newer)
+        self.stream = self._open()
+
     def _open(self) -> TextIOWrapper:
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for follower in self._followers:
@@ -67,9 +99,7 @@ class PrivateRotatingFile(RotatingFileHandler):
 
 def set_up(file: Path, *, level: str, to_stderr: bool) -> None:
     """Log to the file, and to stderr if the daemon runs in the foreground."""
-    handlers: list[logging.Handler] = [
-        PrivateRotatingFile(file, maxBytes=MAX_BYTES, backupCount=OLD_FILES, encoding="utf-8")
-    ]
+    handlers: list[logging.Handler] = [PrivateRotatingFile(file, encoding="utf-8")]
     handlers[0].setFormatter(JsonLines())
     if not file.is_symlink():  # The target of a link belongs to the user.
         file.chmod(0o600)

@@ -62,6 +62,8 @@ LOOPBACK: Final = "127.0.0.1"
 STOP_SECONDS: Final = 9.0
 OPEN_FILES: Final = 4096
 STDERR: Final = 2
+# The time for the first call, before the TCP transports are imported.
+FIRST_CALL_SECONDS: Final = 0.03
 # The longest turn of another thread while the TCP transports are imported.
 TURN_SECONDS: Final = 0.0005
 # Connections that the system keeps until they are accepted.
@@ -161,6 +163,8 @@ class _Daemon:
                 database.identity.problem,
             )
             watch.write_record()
+            # The program that started the hub calls it now, and an import would slow its call down.
+            await asyncio.sleep(FIRST_CALL_SECONDS)
             # In a thread, so that clients of the open Unix socket don't wait.
             with _short_turns():
                 await asyncio.to_thread(_import_transports)

@@ -6,7 +6,7 @@ This module does not import the SDK, because both transports need it before the 
 from collections.abc import Iterable
 from dataclasses import field
 from time import monotonic
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hubd.errors import InvalidParams
 from hubd.mcp.transports.delivery import Delivery
@@ -90,8 +90,7 @@ class Activity:
         self.idle_since = monotonic()
 
 
-@dataclass(frozen=True)
-class McpOptions:
+class McpOptions(NamedTuple):
     """Settings that hold for all MCP clients."""
 
     # The separator between the parts of a tool's name.

@@ -17,8 +17,6 @@ from typing import Any, Final
 from hubd.errors import InvalidParams
 from hubd.mustache.parser import Name, Node, Parser, Partial, Section, Value, Variable
 
-# Characters; for callers that accept templates from clients.
-MAX_TEMPLATE: Final = 256 * 1024
 # Bytes.
 MAX_OUTPUT: Final = 1024 * 1024
 # Nodes and items of lists: about a tenth of a second.

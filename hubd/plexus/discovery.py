@@ -5,8 +5,7 @@ This module finds and imports them; `lifecycle.py` starts them.
 
 import importlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from hubd.activation.base import Activation
 
@@ -30,8 +29,7 @@ BUILT_IN: Final[tuple[str, ...]] = (
 BUILT_IN_NAMES: Final = frozenset(target.partition(":")[0].split(".")[2] for target in BUILT_IN)
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A plugin that is not imported yet: `module:Class`, and the origin of this name."""
 
     target: str

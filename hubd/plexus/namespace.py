@@ -1,21 +1,24 @@
 """The methods that the hub answers for every namespace: `schema`, `hash`, `resolve_handle`."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from functools import lru_cache
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 from pydantic_core import to_json
 
-from hubd.activation.event import Encoded, Event
+from hubd.activation.event import Encoded
 from hubd.activation.handle import UnreadHandle
 from hubd.activation.host import Resolved
 from hubd.activation.method import UNIVERSAL, Method, MethodMark, mark_of, method, read_method
 from hubd.activation.templates import Style
 from hubd.errors import ActivationNotFound, HubError, InvalidParams, MethodNotFound
-from hubd.mustache.template import MAX_TEMPLATE
+from hubd.mustache import MAX_TEMPLATE
+from hubd.plexus import events
 from hubd.plexus.describe import method_schema
 from hubd.plexus.grants import may_call, refusal, visible_hash, visible_schema
 from hubd.plexus.hub import Hub, Node
@@ -27,40 +30,6 @@ from hubd.wire.text import did_you_mean
 
 # The maximum number of handles in one call.
 MAX_HANDLES: Final = 1000
-
-
-class Hash(Event):
-    """The hash of a namespace. Older clients need `event`."""
-
-    event: str = "hash"
-    value: str
-
-
-class HandleOrigin(BaseModel, defer_build=True):
-    """The owner of a handle."""
-
-    plugin_id: str
-    plugin: str
-    method: str
-
-
-class ResolvedHandle(Event, tag="resolved"):
-    """The data of a handle."""
-
-    handle: str
-    kind: str
-    data: dict[str, Any]
-    origin: HandleOrigin
-    summary: str
-    text: str | None = Field(description="The data as text, if the call has a template or a style")
-
-
-class UnresolvedHandle(Event, tag="unresolved"):
-    """The error of one of several handles."""
-
-    handle: str
-    code: str
-    message: str
 
 
 class Namespace:
@@ -95,9 +64,9 @@ class Namespace:
         yield Encoded(dump(method_schema(spec, node.activation, node.path)))
 
     @method(streaming=False, read_only=True)
-    async def hash(self) -> AsyncIterator[Hash]:
+    async def hash(self) -> AsyncIterator[events.Hash]:
         """Show the hash of a namespace. It changes with the namespace and everything below it."""
-        yield Hash(value=visible_hash(self.node.hash, self.actor))
+        yield events.Hash(value=visible_hash(self.node.hash, self.actor))
 
     @method(read_only=True)
     async def resolve_handle(
@@ -105,7 +74,7 @@ class Namespace:
         handle: UnreadHandle | Annotated[list[UnreadHandle], Field(max_length=MAX_HANDLES)],
         template: Annotated[str, Field(max_length=MAX_TEMPLATE)] | None = None,
         style: Style | None = None,
-    ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle | Encoded]:
+    ) -> AsyncIterator[events.ResolvedHandle | events.UnresolvedHandle | Encoded]:
         """Show the data of a handle, or of each handle of a list.
 
         Args:
@@ -138,14 +107,14 @@ async def answer_events(
     handles: Iterable[str | dict[str, Any]],
     answers: AsyncIterator[Answer],
     text_of: TextOf | None = None,
-) -> AsyncIterator[UnresolvedHandle | Encoded]:
+) -> AsyncIterator[events.UnresolvedHandle | Encoded]:
     """Yield an event for each handle, in the order of the handles."""
     remaining = iter(handles)
     async for answer in answers:
         handle = next(remaining)
         if isinstance(answer, HubError):
             text = handle if isinstance(handle, str) else dump(handle).decode()
-            yield UnresolvedHandle(handle=text, code=answer.code, message=answer.message)
+            yield events.UnresolvedHandle(handle=text, code=answer.code, message=answer.message)
         else:
             owner, results = answer
             for entry in results:
@@ -169,7 +138,7 @@ _RESOLVED: Final = (
 # Cached, because many handles have the same plugin and method.
 @lru_cache(maxsize=1024)
 def _origin(plugin_id: UUID, plugin: str, method: str) -> bytes:
-    origin = HandleOrigin(plugin_id=str(plugin_id), plugin=plugin, method=method)
+    origin = events.HandleOrigin(plugin_id=str(plugin_id), plugin=plugin, method=method)
     return origin.__pydantic_serializer__.to_json(origin)
 
 

@@ -1,49 +1,24 @@
 """The root of the tree: an activation with the hub's own methods."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from typing import Any, Literal
 
-from hubd.activation import Encoded, Event, Style, Unavailable, method
+from hubd.activation import Encoded, Style, Unavailable, method
 from hubd.activation.params import NodeId, TreeId
+from hubd.plexus import events
 from hubd.plexus.dispatch import current_call
 from hubd.plexus.grants import may_see, visible_hash, visible_methods
 from hubd.plexus.hub import Hub, Node
-from hubd.plexus.namespace import UNIVERSAL_METHODS, ResolvedHandle, UnresolvedHandle, answer_events
+from hubd.plexus.namespace import UNIVERSAL_METHODS, answer_events
 from hubd.plexus.resolve import resolve_each
 from hubd.plexus.search import SearchMethods
 from hubd.plexus.templates import by_style
 from hubd.storage.arbor import tree, walk
 from hubd.wire.caller import Actor
 from hubd.wire.paths import HUB_NAME
-
-
-class NamespaceInfo(Event, tag="activation"):
-    """A namespace of the tree."""
-
-    namespace: str
-    version: str
-    description: str
-    plugin_id: str
-    hash: str
-    methods: list[str]
-    children: list[str]
-
-
-class BrokenPlugin(Event):
-    """A plugin that failed, with the reason."""
-
-    source: str
-    reason: str
-
-
-class NamespaceHash(Event, tag="hashes"):
-    """The hashes of a namespace."""
-
-    namespace: str
-    hash: str
-    self_hash: str
-    children_hash: str | None
 
 
 class Plexus(SearchMethods, version="1.0.0"):
@@ -69,11 +44,11 @@ class Plexus(SearchMethods, version="1.0.0"):
         yield Encoded(b"")  # pragma: no cover -- makes this a generator
 
     @method(read_only=True, render="table")
-    async def activations(self) -> AsyncIterator[NamespaceInfo | BrokenPlugin]:
+    async def activations(self) -> AsyncIterator[events.NamespaceInfo | events.BrokenPlugin]:
         """List all namespaces, and the plugins that failed."""
         actor = current_call.get().actor
         for node in self._visible(actor):
-            yield NamespaceInfo(
+            yield events.NamespaceInfo(
                 namespace=node.path,
                 version=node.activation.version,
                 description=node.activation.description,
@@ -85,14 +60,14 @@ class Plexus(SearchMethods, version="1.0.0"):
                 ),
             )
         for source, reason in self.hub.broken:
-            yield BrokenPlugin(source=source, reason=reason)
+            yield events.BrokenPlugin(source=source, reason=reason)
 
     @method(read_only=True, render="table")
-    async def hashes(self) -> AsyncIterator[NamespaceHash]:
+    async def hashes(self) -> AsyncIterator[events.NamespaceHash]:
         """List the hash of every namespace, to find stale schemas in a cache."""
         actor = current_call.get().actor
         for node in self._visible(actor):
-            yield NamespaceHash(
+            yield events.NamespaceHash(
                 namespace=node.path,
                 hash=visible_hash(node.hash, actor),
                 self_hash=node.schema["self_hash"],
@@ -106,7 +81,7 @@ class Plexus(SearchMethods, version="1.0.0"):
         node_id: NodeId | None = None,
         lanes: list[Literal["main", "events"]] | None = None,
         style: Style | None = None,
-    ) -> AsyncIterator[ResolvedHandle | UnresolvedHandle | Encoded]:
+    ) -> AsyncIterator[events.ResolvedHandle | events.UnresolvedHandle | Encoded]:
         """Show the data of every handle in a tree, or on the path to a node.
 
         Handles on a path are listed from the root to the node, handles of a tree in order of

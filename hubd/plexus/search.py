@@ -1,12 +1,15 @@
 """The search of the root: find stored texts, and find methods."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator
 from typing import Annotated, Final, NotRequired, TypedDict, Unpack
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from hubd.activation import Activation, Event, InvalidParams, Unavailable, columns, method
-from hubd.activation.handle import AnyHandle, Kind
+from hubd.activation import Activation, InvalidParams, Unavailable, method
+from hubd.activation.handle import Kind
+from hubd.plexus import events
 from hubd.plexus.dispatch import current_call
 from hubd.plexus.grants import may_see, visible_methods
 from hubd.plexus.hub import Hub, Node
@@ -17,7 +20,6 @@ from hubd.storage.search.times import first_second, last_second
 from hubd.wire.caller import Actor
 from hubd.wire.item import Guidance
 from hubd.wire.lazy_pattern import lazy_pattern
-from hubd.wire.summary import MARKS_KEYWORD
 
 _WORD: Final = lazy_pattern(r"[a-z0-9]+")
 MAX_QUERY: Final = 1000
@@ -26,44 +28,6 @@ MAX_FILTER: Final = 200
 Name = Annotated[str, Field(min_length=1, max_length=MAX_FILTER)]
 Time = Annotated[str, Field(min_length=1, max_length=40, examples=["2d"])] | int
 Limit = Annotated[int, Field(ge=1, le=1000)]
-
-
-class Hit(Event, summary="{snippet}"):
-    """A stored text with all words of a query."""
-
-    model_config = ConfigDict(
-        json_schema_extra=columns(
-            created="{created_at}",
-            session="{session}",
-            text="{snippet}",
-            role="{role}",
-            tool="{tool}",
-            kind="{kind}",
-        )
-    )
-
-    handle: AnyHandle
-    kind: str = Field(description="The kind of the data behind the handle")
-    snippet: str = Field(
-        description="The part of the text around the first match, in one line",
-        json_schema_extra={MARKS_KEYWORD: "matches"},
-    )
-    session: str | None = Field(None, description="Name of the session that the text belongs to")
-    created_at: int = Field(description="Unix seconds")
-    score: float = Field(description="Rank: larger is better; 0 if the text was found by reading")
-    role: str | None = None
-    tool: str | None = Field(None, description="Name of the tool that was called")
-    matches: list[tuple[int, int]] = Field(
-        description="Places of the words in the snippet: first character, and the one after it"
-    )
-
-
-class Match(Event):
-    """A method that matches a search."""
-
-    method: str
-    description: str
-    score: int
 
 
 class SearchFilters(TypedDict):
@@ -99,7 +63,7 @@ class SearchMethods(Activation):
         self,
         query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY, examples=["timeout"])],
         **filters: Unpack[SearchFilters],
-    ) -> AsyncIterator[Hit]:
+    ) -> AsyncIterator[events.Hit]:
         """Find messages, tool calls, outputs, files and pages by the words in them.
 
         A text must have all words, in any order and inside longer words too. Case does not
@@ -129,7 +93,7 @@ class SearchMethods(Activation):
         )
         for hit in outcome.hits:
             document = hit.document
-            yield Hit(
+            yield events.Hit(
                 handle=read_handle(document.handle),
                 kind=document.kind,
                 snippet=hit.snippet,
@@ -150,7 +114,7 @@ class SearchMethods(Activation):
             await _advise("search_status", f"{waiting:,} rows are not indexed yet.")
 
     @method(name="methods", read_only=True, render="table")
-    async def find_methods(self, query: str, limit: Limit = 20) -> AsyncIterator[Match]:
+    async def find_methods(self, query: str, limit: Limit = 20) -> AsyncIterator[events.Match]:
         """Find methods by words in their names and descriptions, the best match first.
 
         Args:
@@ -181,7 +145,7 @@ async def _advise(topic: str, sentence: str) -> None:
     await call.send(Guidance(call.stamp.metadata(), topic, sentence, []))
 
 
-def _matches(node: Node, words: set[str], actor: Actor) -> list[Match]:
+def _matches(node: Node, words: set[str], actor: Actor) -> list[events.Match]:
     """Return the methods of a node that match. A name counts four times as much as a text."""
     matches = []
     for method_name in visible_methods(node, actor):
@@ -191,5 +155,5 @@ def _matches(node: Node, words: set[str], actor: Actor) -> list[Match]:
         text = f"{entry.description} {entry.details} {node.activation.description}".lower()
         score = sum(4 * (word in name) + (word in text) for word in words)
         if score:
-            matches.append(Match(method=path, description=entry.description, score=score))
+            matches.append(events.Match(method=path, description=entry.description, score=score))
     return matches

@@ -4,14 +4,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hubd.activation.host import Resolved
 from hubd.activation.templates import Render, Style
 from hubd.errors import HubError
-from hubd.mustache.template import Template
 from hubd.plexus.hub import Hub
 from hubd.wire.text import shorten
+
+if TYPE_CHECKING:
+    from hubd.mustache.template import Template
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,8 @@ async def by_template(hub: Hub, template: str, advise: Advise) -> TextOf:
                 "template",
                 f"'{name}' is used as text: it has no tags, and no template has this name",
             )
+        from hubd.mustache.template import Template
+
         # In a thread, because a long template would block other calls.
         parsed = await asyncio.to_thread(Template.parse, template)
         render = _unescaped(parsed)
@@ -70,7 +74,7 @@ async def _named(hub: Hub, name: str) -> Render | None:
     return None
 
 
-def _unescaped(template: Template) -> Render:
+def _unescaped(template: "Template") -> Render:
     def render(data: Mapping[str, Any]) -> str:
         return template.render(data, escape=False)
 

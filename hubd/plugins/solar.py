@@ -1,7 +1,7 @@
 """solar: the solar system as a tree of hubs, a demonstration of nesting, paths and handles."""
 
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hubd.activation import Activation, Event, Handle, NotFound, method, resolver
 
@@ -26,8 +26,7 @@ class Body(Event, summary="{name}, {body_type}"):
     handle: BodyRef
 
 
-@dataclass(frozen=True)
-class BodyData:
+class BodyData(NamedTuple):
     """The data of a body and of its moons."""
 
     name: str

@@ -124,6 +124,11 @@ class Database:
         """
         if not steps:
             return
+        # The hub's own come first, and create the record.
+        if owner != migrations.HUB and migrations.is_complete(
+            await self.fetch_rows(migrations.RECORDED, owner), steps
+        ):
+            return
         numbers = await self.transaction(
             lambda tx: migrations.missing(tx.raw, owner, steps), in_thread=True
         )

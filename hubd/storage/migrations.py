@@ -24,7 +24,7 @@ HUB: Final = "hub"
 
 _DEFERRED: Final = lazy_pattern(r"\bINITIALLY\s+DEFERRED\b", re.IGNORECASE)
 
-_RECORDED: Final = "SELECT number, sha256 FROM hub_migrations WHERE owner = ? ORDER BY number"
+RECORDED: Final = "SELECT number, sha256 FROM hub_migrations WHERE owner = ? ORDER BY number"
 
 
 def refuse_foreign_or_newer(path: Path) -> None:
@@ -52,10 +52,15 @@ def refuse_foreign_or_newer(path: Path) -> None:
 
 def applied(connection: sqlite3.Connection, owner: str) -> list[str]:
     """Return the hashes of an owner's applied migrations, in order."""
-    rows = connection.execute(_RECORDED, (owner,)).fetchall()
+    rows = connection.execute(RECORDED, (owner,)).fetchall()
     if [number for number, _ in rows] != list(range(1, len(rows) + 1)):
         raise DatabaseUnusable(f"the record of {owner}'s migrations has a gap")
     return [sha256 for _, sha256 in rows]
+
+
+def is_complete(recorded: Sequence[tuple[int, str]], steps: Sequence[str]) -> bool:
+    """Return whether the rows of `RECORDED` are exactly these migrations."""
+    return recorded == [(number, fingerprint(step)) for number, step in enumerate(steps, start=1)]
 
 
 def owners(connection: sqlite3.Connection) -> list[str]:

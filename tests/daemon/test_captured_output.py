@@ -8,12 +8,12 @@ from hubd.daemon.log import PrivateRotatingFile
 
 def test_a_descriptor_refers_to_the_current_file_after_a_rotation(tmp_path: Path) -> None:
     file = tmp_path / "log"
-    handler = PrivateRotatingFile(file, backupCount=1, encoding="utf-8")
+    handler = PrivateRotatingFile(file, encoding="utf-8")
     descriptor = os.open(os.devnull, os.O_WRONLY)
     try:
         handler.follow(descriptor)
         os.write(descriptor, b"old\n")
-        handler.doRollover()
+        handler.rotate()
         os.write(descriptor, b"new\n")
     finally:
         handler.close()

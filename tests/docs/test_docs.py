@@ -16,7 +16,7 @@ from hubd.config import SETTINGS
 from hubd.plugins.arbor.lifecycle import Settings as ArborSettings
 from hubd.plugins.bash.settings import Settings as BashSettings
 from hubd.plugins.claudecode.program.engine import Settings as ClaudeSettings
-from hubd.plugins.cone.providers.provider import Settings as ConeSettings
+from hubd.plugins.cone.settings import Settings as ConeSettings
 from hubd.plugins.file.plugin import Settings as FileSettings
 from hubd.plugins.loopback.settings import Settings as LoopbackSettings
 from hubd.plugins.web.plugin import Settings as WebSettings

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from hubd.activation import Activation, Event, Handle, NotFound, method, resolver
-from hubd.mustache.template import MAX_TEMPLATE
+from hubd.mustache import MAX_TEMPLATE
 from hubd.plexus import resolve as resolving
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Hub

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.activation import InvalidParams, NotFound, Prompt
+from hubd.mustache import MAX_TEMPLATE
 from hubd.mustache.parser import Variable
-from hubd.mustache.template import MAX_OUTPUT, MAX_TEMPLATE
+from hubd.mustache.template import MAX_OUTPUT
 from hubd.plexus.hub import Hub
 from hubd.plugins.echo import EchoPlugin
 from hubd.plugins.mustache import library, store

@@ -4,38 +4,16 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Literal, TypedDict
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from hubd.activation import Host
 from hubd.conversations.export import markdown
 from hubd.conversations.export.conversation import Conversation, without_secrets, written
 from hubd.conversations.export.entries import Entry, Types, entries, path_steps
 from hubd.conversations.export.secrets import redact, redact_json
+from hubd.conversations.params import ExportOptions
 from hubd.storage.database import Database
-
-Format = Literal["markdown", "jsonl", "html"]
-
-
-class ExportOptions(TypedDict, total=False):
-    """The form of an exported document."""
-
-    format: Annotated[
-        Format,
-        Field(
-            default="markdown",
-            description="Markdown, one JSON object for each message, or an HTML page with all "
-            "branches of the conversation.",
-        ),
-    ]
-    redact: Annotated[
-        bool,
-        Field(
-            default=True,
-            description="Replace secrets, such as API keys and private keys, by `[REDACTED:kind]`.",
-        ),
-    ]
 
 
 async def export(

@@ -12,7 +12,7 @@ from pydantic import Field
 from hubd.activation import Encoded, NotFound, Progress, Style, method
 from hubd.activation.pages import RowLimit
 from hubd.activation.params import TreeId
-from hubd.plugins.arbor import events
+from hubd.plugins.arbor import events, import_export
 from hubd.plugins.arbor.base import (
     LIST_TREES,
     ArborBase,
@@ -26,14 +26,6 @@ from hubd.plugins.arbor.base import (
 )
 from hubd.plugins.arbor.box_drawing import DEPTH, WIDTH
 from hubd.plugins.arbor.encode import encoded, nodes_json, skeleton_json, tree_json
-from hubd.plugins.arbor.import_export import (
-    EXAMPLE,
-    Import,
-    count_lines,
-    export,
-    lines_in,
-    lines_of,
-)
 from hubd.plugins.arbor.rendering import MAX_DEPTH, MAX_NODES, Limits, render
 from hubd.plugins.arbor.search import TREES
 from hubd.storage import ids
@@ -198,7 +190,7 @@ class Trees(ArborBase):
         progress = Progress(self.host, "exporting nodes")
         # The first line is the tree itself.
         number = -1
-        async for line in export(self.db, row):
+        async for line in import_export.export(self.db, row):
             yield line
             number += 1
             await progress.update(number, total)
@@ -206,7 +198,7 @@ class Trees(ArborBase):
     @method(needs_context=True, one_of=("data", "file"))
     async def tree_import(
         self,
-        data: Annotated[str, Field(examples=[EXAMPLE])] | None = None,
+        data: Annotated[str, Field(examples=[import_export.EXAMPLE])] | None = None,
         file: str | None = None,
         owner_id: OwnerId | None = None,
         new_ids: bool = False,
@@ -222,11 +214,14 @@ class Trees(ArborBase):
         """
         progress = Progress(self.host, "importing nodes")
         if data is not None:
-            lines, total = lines_of(data), data.count("\n") + 1
+            lines, total = import_export.lines_of(data), data.count("\n") + 1
         else:
             path = self._path_of(file or "")
-            lines, total = lines_in(path), await self.host.in_thread(count_lines, path)
-        work = Import(self.db, owner=owner_id, new_ids=new_ids, now=now())
+            lines, total = (
+                import_export.lines_in(path),
+                await self.host.in_thread(import_export.count_lines, path),
+            )
+        work = import_export.Import(self.db, owner=owner_id, new_ids=new_ids, now=now())
         try:
             row, count = await work.run(lines, lambda done: progress.update(done, total))
         finally:

@@ -27,7 +27,7 @@ from hubd.activation.pages import RowLimit, limited
 from hubd.activation.params import IdPrefix
 from hubd.activation.working_directory import working_directory
 from hubd.plugins.bash import events, search, store
-from hubd.plugins.bash.execution import Command, Execution
+from hubd.plugins.bash import execution as executions
 from hubd.plugins.bash.handles import ExecutionRef
 from hubd.plugins.bash.output_text import MAX_ANSWER_BYTES, read_output
 from hubd.plugins.bash.places import Places
@@ -108,7 +108,7 @@ class Bash(Activation, namespace="bash", version="1.0.0"):
             raise Unavailable("bash is not running", suggestion="Try again in a moment")
         variables = {**self.host.environment, **(env or {})}
         _check_texts(command, variables, shell)
-        to_run = Command(
+        to_run = executions.Command(
             text=command,
             cwd=working_directory(self.host, cwd, "cwd"),
             shell=shell or _default_shell(variables),
@@ -118,7 +118,7 @@ class Bash(Activation, namespace="bash", version="1.0.0"):
         )
         limit = int(self.settings(Settings).max_output_mib * 1024**2)
         async with self._places.one():
-            execution = Execution(self.db, self.host, to_run, limit)
+            execution = executions.Execution(self.db, self.host, to_run, limit)
             async with aclosing(execution.run()) as run:
                 async for event in run:
                     yield event

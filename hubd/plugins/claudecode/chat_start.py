@@ -25,7 +25,7 @@ from hubd.plugins.claudecode.native import session_file
 from hubd.plugins.claudecode.program.argv import ChatOptions
 from hubd.plugins.claudecode.program.engine import OFFLINE_MODEL, Engine, Settings, choose
 from hubd.plugins.claudecode.program.hub_server import with_hub
-from hubd.plugins.claudecode.program.private_files import make_private
+from hubd.plugins.claudecode.program.private_files import make_private, private_files
 from hubd.plugins.claudecode.record.context import Context
 from hubd.plugins.claudecode.record.mirror import Mirror
 from hubd.plugins.claudecode.resume import prepare
@@ -55,11 +55,6 @@ class ChatStart:
         self._host = host
         self._context = context
         self._settings = settings
-
-    @property
-    def private_files(self) -> Path:
-        """The directory of the files that only one chat's program reads."""
-        return self._db.path.parent / "claudecode" / "private"
 
     @property
     def offline_sessions(self) -> Path:
@@ -212,7 +207,7 @@ class ChatStart:
             working_dir=session.working_dir,
             env=env,
             mcp_config=mcp_config,
-            private=self.private_files,
+            private=private_files(self._db),
             silence_seconds=self._settings.silence_seconds,
             acts_as=Actor("session", ids.text(session.id), grants),
             session_file=lambda native_id: session_file(

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from hubd.activation import Finding, SearchSource
-from hubd.plugins.claudecode import search
+from hubd.plugins.claudecode import search, store
 from hubd.plugins.claudecode.handles import NAMESPACE, VERSION
 from hubd.plugins.claudecode.methods.branches import Branches
 from hubd.plugins.claudecode.methods.chats import Chats
@@ -16,10 +16,9 @@ from hubd.plugins.claudecode.methods.resolvers import Resolvers
 from hubd.plugins.claudecode.methods.retention import Retention
 from hubd.plugins.claudecode.methods.sessions import Sessions
 from hubd.plugins.claudecode.methods.streams import Streams
+from hubd.plugins.claudecode.program import examination
 from hubd.plugins.claudecode.program.engine import Settings
-from hubd.plugins.claudecode.program.examination import examine_program
-from hubd.plugins.claudecode.queue import Queue
-from hubd.plugins.claudecode.record.context import Context
+from hubd.plugins.claudecode.program.private_files import private_files
 from hubd.plugins.claudecode.sessions import SESSIONS
 from hubd.plugins.claudecode.tables import MIGRATIONS
 
@@ -54,7 +53,7 @@ class ClaudeCode(
 
     async def examine(self) -> list[Finding]:
         """Check the `claude` program, and whether it can continue a call that waits."""
-        return [await examine_program(self.settings(Settings).program)]
+        return [await examination.examine_program(self.settings(Settings).program)]
 
     async def marks(self, tree_id: str) -> Mapping[str, Sequence[str]]:
         """Return the sessions whose heads are on a tree."""
@@ -62,14 +61,15 @@ class ClaudeCode(
 
     async def lifespan(self) -> AsyncIterator[None]:
         """Recover the chats of an earlier hub, and interrupt running chats when this one stops."""
-        settings = self.settings(Settings)
-        context = Context(self.db, self.host, self.path, settings.attachment_chars)
-        queue = Queue(self.db, self.host, context, settings)
-        await queue.recover()
-        self._queue = queue
+        self._is_running = True
+        if await store.has_open_chats(self.db) or private_files(self.db).exists():
+            self._queue = self.new_queue()
+            await self._queue.recover()
         try:
-            async with self.removing_old_events(settings.retention_days):
+            async with self.removing_old_events(self.settings(Settings).retention_days):
                 yield
         finally:
-            await queue.close()
-            self._queue = None
+            self._is_running = False
+            if self._queue is not None:
+                await self._queue.close()
+                self._queue = None

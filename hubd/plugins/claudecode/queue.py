@@ -26,7 +26,7 @@ from hubd.plugins.claudecode.parked_chats import ParkedChats
 from hubd.plugins.claudecode.parking import Parking
 from hubd.plugins.claudecode.places import MAX_RUNNING, Places
 from hubd.plugins.claudecode.program.engine import Engine, Settings
-from hubd.plugins.claudecode.program.private_files import remove_left_over
+from hubd.plugins.claudecode.program.private_files import private_files, remove_left_over
 from hubd.plugins.claudecode.record import disk
 from hubd.plugins.claudecode.record.context import Context
 from hubd.plugins.claudecode.record.disk import DISK_FAILURES
@@ -70,15 +70,22 @@ class Queue:
 
         The processes end in the background. Queued and parked chats start after that.
         """
-        await asyncio.to_thread(remove_left_over, self._chat_start.private_files)
+        await asyncio.to_thread(remove_left_over, private_files(self._db))
         recovery = Recovery(self._db, self._host)
         for stream in await recovery.sort():
             self._places.busy[stream.session_id] = stream.key
             self._parked.add(stream)
         self._spawn(self._start_after(recovery))
 
+    def begin(self) -> None:
+        """Accept chats. Without `recover`, an earlier hub must not have left anything behind."""
+        self._spawn(self._accept())
+
     async def _start_after(self, recovery: Recovery) -> None:
         await recovery.end_processes()
+        await self._accept()
+
+    async def _accept(self) -> None:
         # Agents ask another plugin for approvals.
         await self._host.hub_started()
         self._reaped.set()
@@ -93,6 +100,9 @@ class Queue:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        # Empty unless a chat was parked. The next start then has nothing to recover.
+        with suppress(OSError):
+            private_files(self._db).rmdir()
 
     def environment(self) -> dict[str, str]:
         """Return the environment for a program: the caller's if it sent one, else the hub's."""

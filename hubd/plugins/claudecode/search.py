@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from hubd.activation import Document, Handle, Reader, SearchSource, Unfinished
 from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.handles import MessageRef, SessionRef, ToolResultRef, block_handle
-from hubd.plugins.claudecode.protocol.messages import output_text
+from hubd.plugins.claudecode.protocol import messages
 from hubd.storage import ids
 
 SEARCHED: Final = ("message", "thinking", "tool_use", "tool_result")
@@ -74,7 +74,7 @@ def _tool_result(row: sqlite3.Row, reader: Reader, data: dict[str, Any]) -> Docu
         blob_id=UUID(bytes=row["id"]), tool_use_id=call_id, is_error=bool(block.get("is_error"))
     )
     tool = reader.rows(store.TOOL_OF_CALL, row["tree"], row["key"], call_id).fetchone()
-    text = output_text(block.get("content"))
+    text = messages.output_text(block.get("content"))
     return _document(row, handle, text, role="user", tool=tool[0] if tool else None)
 
 

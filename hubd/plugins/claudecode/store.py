@@ -231,6 +231,15 @@ def forget_run(tx: Tx, stream: int) -> None:
     tx.raw.execute("DELETE FROM claudecode_runs WHERE stream = ?", (stream,))
 
 
+async def has_open_chats(db: Database) -> bool:
+    """Return whether a chat has not ended, or a process may still run."""
+    sql = (
+        "SELECT 1 FROM chat_streams WHERE ended_at IS NULL "
+        "UNION ALL SELECT 1 FROM claudecode_runs LIMIT 1"
+    )
+    return bool(await db.fetch_rows(sql))
+
+
 async def runs(db: Database) -> list[tuple[int, bytes, int, str]]:
     """Return the processes of an earlier hub: stream, stream id, pid and start time."""
     rows = await db.fetch_rows(

@@ -1,8 +1,5 @@
 """cone: conversations with language models, as branching trees."""
 
-from typing import TYPE_CHECKING
+from hubd.activation.lazy_module import lazy_modules
 
-from hubd.activation.lazy_module import lazy_module
-
-if not TYPE_CHECKING:
-    events = lazy_module("hubd.plugins.cone.events")
+lazy_modules(__name__, "answer", "events")

@@ -12,7 +12,7 @@ from hubd.activation.params import NodeId
 from hubd.conversations.heads import ChatLocks, now
 from hubd.plugins.cone import store
 from hubd.plugins.cone.handles import NAMESPACE, MessageRef, Role
-from hubd.plugins.cone.providers.provider import Settings
+from hubd.plugins.cone.settings import Settings
 from hubd.plugins.cone.store import HEADS
 from hubd.storage.arbor import tree
 from hubd.storage.arbor.tree import Place, TreeRow

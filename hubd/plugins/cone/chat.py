@@ -10,14 +10,14 @@ from typing import Final, NamedTuple, Unpack
 from hubd.activation import Conflict, ExecutionError, Timeout, method
 from hubd.activation.params import Position
 from hubd.conversations import attachments, context
-from hubd.conversations.attachments import Attached, Attachment, AttachOption
 from hubd.conversations.heads import now
+from hubd.conversations.params import AttachOption
+from hubd.plugins.cone import answer as answers
 from hubd.plugins.cone import events, store
-from hubd.plugins.cone.answer import Answer
 from hubd.plugins.cone.base import ALIASES, LIST_CONES, ConeBase, Identifier, Prompt
 from hubd.plugins.cone.handles import MessageRef
-from hubd.plugins.cone.providers.choice import create_provider, split_model_id
-from hubd.plugins.cone.providers.provider import Ending, Message
+from hubd.plugins.cone.providers import choice
+from hubd.plugins.cone.providers import provider as model_provider
 from hubd.plugins.cone.store import HEADS
 from hubd.storage import ids
 from hubd.storage.arbor import tree
@@ -32,7 +32,7 @@ class Request(NamedTuple):
     """A prompt and its attachments."""
 
     prompt: str
-    attached: Sequence[Attachment]
+    attached: Sequence[attachments.Attachment]
     # Whether the head stays where it is.
     ephemeral: bool
 
@@ -81,7 +81,7 @@ class Chat(ConeBase):
         limit = self.configured.attachment_chars
         attached = await attachments.read(self.host, options.get("attach") or (), limit)
         request = Request(prompt, attached, ephemeral)
-        answer = Answer()
+        answer = answers.Answer()
         # A separate task, so that a slow caller does not delay the next chat with the cone.
         task = asyncio.create_task(self._converse(cone, request, answer), name="cone chat")
         try:
@@ -91,7 +91,9 @@ class Chat(ConeBase):
             task.cancel()
             await asyncio.wait([task])
 
-    async def _converse(self, cone: store.ConeRow, request: Request, answer: Answer) -> None:
+    async def _converse(
+        self, cone: store.ConeRow, request: Request, answer: answers.Answer
+    ) -> None:
         """Wait for the earlier chats, then ask the model and store the answer."""
         ephemeral = request.ephemeral
         lock = self.locks.lock(cone)
@@ -100,18 +102,18 @@ class Chat(ConeBase):
         async with nullcontext() if ephemeral else lock:
             # Read again, because the previous chat has moved the head.
             cone = await HEADS.look_up(self.db, ids.text(cone.id))
-            name, model = split_model_id(cone.model_id)
-            provider = create_provider(name, self.configured, self.environment)
+            name, model = choice.split_model_id(cone.model_id)
+            provider = choice.create_provider(name, self.configured, self.environment)
             if (obstacle := provider.obstacle()) is not None:
                 raise obstacle
             messages = await self._context(cone, request.attached)
             question = await self._store_question(cone, request, answer)
             deadline = asyncio.get_running_loop().time() + self.configured.answer_seconds
-            ending: Ending | None = None
-            messages.append(Message("user", request.prompt))
+            ending: model_provider.Ending | None = None
+            messages.append(model_provider.Message("user", request.prompt))
             async with aclosing(provider.answer(model, messages)) as pieces:
                 while (piece := await _next(pieces, deadline, name)) is not None:
-                    if isinstance(piece, Ending):
+                    if isinstance(piece, model_provider.Ending):
                         ending = piece
                         answer.end()
                     else:
@@ -120,12 +122,14 @@ class Chat(ConeBase):
                 raise ExecutionError(f"{name}: the answer has no end")
             await self._store_answer(cone, question, answer, ending, ephemeral=ephemeral)
 
-    async def _store_question(self, cone: store.ConeRow, request: Request, answer: Answer) -> Place:
+    async def _store_question(
+        self, cone: store.ConeRow, request: Request, answer: answers.Answer
+    ) -> Place:
         """Store the attachments and the question. Return the place of the question."""
         prompt, attached, ephemeral = request
         handles = [attachment.handle for attachment in attached]
 
-        def add(tx: Tx) -> tuple[list[Attached], Place, MessageRef]:
+        def add(tx: Tx) -> tuple[list[attachments.Attached], Place, MessageRef]:
             row = tree.writable(tx, ids.text(cone.tree_id))
             head = tree.place(tx, row, cone.head_id)
             end, nodes = attachments.put(tx, head, handles, now(), side=ephemeral)
@@ -148,8 +152,8 @@ class Chat(ConeBase):
         self,
         cone: store.ConeRow,
         question: Place,
-        answer: Answer,
-        ending: Ending,
+        answer: answers.Answer,
+        ending: model_provider.Ending,
         *,
         ephemeral: bool,
     ) -> None:
@@ -186,13 +190,15 @@ class Chat(ConeBase):
             )
         )
 
-    async def _context(self, cone: store.ConeRow, attached: Sequence[Attachment]) -> list[Message]:
+    async def _context(
+        self, cone: store.ConeRow, attached: Sequence[attachments.Attachment]
+    ) -> list[model_provider.Message]:
         """Return the messages before the question.
 
         Raises:
             Conflict: They are longer than the limit.
         """
-        messages: list[Message] = []
+        messages: list[model_provider.Message] = []
         length = sum(len(attachment.content) for attachment in attached)
         limit = self.configured.attachment_chars
         row = await tree.look_up(self.db, ids.text(cone.tree_id))
@@ -201,7 +207,7 @@ class Chat(ConeBase):
             async for entry in entries:
                 # Providers refuse empty messages.
                 if entry.content.strip():
-                    messages.append(Message(entry.role, entry.content))
+                    messages.append(model_provider.Message(entry.role, entry.content))
                     length += len(entry.content)
                 if length > MAX_CONTEXT:
                     raise Conflict(
@@ -210,7 +216,7 @@ class Chat(ConeBase):
                         "`synapse cone fork`, or create another cone",
                     )
         messages += [
-            Message(attachment.role, attachment.content)
+            model_provider.Message(attachment.role, attachment.content)
             for attachment in attached
             if attachment.content.strip()
         ]
@@ -218,8 +224,8 @@ class Chat(ConeBase):
 
 
 async def _next(
-    pieces: AsyncGenerator[str | Ending, None], deadline: float, name: str
-) -> str | Ending | None:
+    pieces: AsyncGenerator[str | model_provider.Ending, None], deadline: float, name: str
+) -> str | model_provider.Ending | None:
     """Return the next piece, or None at the end.
 
     Raises:

@@ -20,8 +20,7 @@ from hubd.plugins.cone.base import (
     SystemPrompt,
 )
 from hubd.plugins.cone.handles import MessageRef
-from hubd.plugins.cone.providers import offline
-from hubd.plugins.cone.providers.choice import create_provider, split_model_id
+from hubd.plugins.cone.providers import choice, offline
 from hubd.plugins.cone.store import HEADS
 from hubd.storage import ids
 from hubd.storage.arbor import tree
@@ -163,8 +162,8 @@ class Cones(ConeBase):
 
     async def _warn_about_model(self, model_id: str, *, chosen: bool) -> None:
         """Send guidance if the model can't answer, or is the offline model by default."""
-        name, _ = split_model_id(model_id)
-        obstacle = create_provider(name, self.configured, self.environment).obstacle()
+        name, _ = choice.split_model_id(model_id)
+        obstacle = choice.create_provider(name, self.configured, self.environment).obstacle()
         if obstacle is not None:
             await self.host.advise("model", f"{obstacle.message}. {obstacle.suggestion}")
         elif name == offline.NAME and not chosen:

@@ -19,8 +19,8 @@ from hubd.plugins.cone import events, store
 from hubd.plugins.cone.chat import Chat
 from hubd.plugins.cone.cones import Cones
 from hubd.plugins.cone.handles import NAMESPACE, VERSION, MessageRef
-from hubd.plugins.cone.providers.provider import Settings
 from hubd.plugins.cone.registry import Registry
+from hubd.plugins.cone.settings import Settings
 from hubd.plugins.cone.tables import MIGRATIONS
 from hubd.plugins.cone.transcript import Transcript
 from hubd.storage import ids

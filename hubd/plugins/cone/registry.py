@@ -8,8 +8,8 @@ from typing import Final
 from hubd.activation import HubError, method
 from hubd.plugins.cone import events
 from hubd.plugins.cone.base import ConeBase
-from hubd.plugins.cone.providers.choice import NAMES, create_provider
-from hubd.plugins.cone.providers.provider import Provider, well_formed
+from hubd.plugins.cone.providers import choice
+from hubd.plugins.cone.providers import provider as model_provider
 
 # A provider that needs more time is listed without its models.
 LIST_SECONDS: Final = 5.0
@@ -21,14 +21,16 @@ class Registry(ConeBase):
     @method(read_only=True, needs_context=True, render="table")
     async def registry(self) -> events.Registry:
         """List the providers of language models, and the models of those that are available."""
-        providers = [create_provider(name, self.configured, self.environment) for name in NAMES]
+        providers = [
+            choice.create_provider(name, self.configured, self.environment) for name in choice.NAMES
+        ]
         return events.Registry(
             default_model=self.configured.model,
             providers=list(await asyncio.gather(*map(_info, providers))),
         )
 
 
-async def _info(provider: Provider) -> events.ProviderInfo:
+async def _info(provider: model_provider.Provider) -> events.ProviderInfo:
     obstacle = provider.obstacle()
     models: list[str] = []
     note = None
@@ -48,4 +50,4 @@ async def _info(provider: Provider) -> events.ProviderInfo:
 
 
 def _model_id(name: str, model: str) -> str:
-    return model if model == name else f"{name}/{well_formed(model)}"
+    return model if model == name else f"{name}/{model_provider.well_formed(model)}"

@@ -10,8 +10,9 @@ from hubd.activation import method
 from hubd.activation.pages import ROWS_PER_ITEM
 from hubd.activation.params import NodeId
 from hubd.conversations import context
-from hubd.conversations.export.conversation import Conversation
-from hubd.conversations.export.document import ExportOptions, export
+from hubd.conversations.export import conversation as exported
+from hubd.conversations.export import document
+from hubd.conversations.params import ExportOptions
 from hubd.plugins.cone import events, store
 from hubd.plugins.cone.base import ALIASES, LIST_CONES, ConeBase, ConversationPath
 from hubd.plugins.cone.handles import MessageRef
@@ -48,14 +49,14 @@ class Transcript(ConeBase):
         """Write a conversation as a document. `-o raw` prints only its text."""
         cone = await HEADS.look_up(self.db, path["identifier"])
         row = await tree.look_up(self.db, ids.text(cone.tree_id))
-        conversation = Conversation(
+        conversation = exported.Conversation(
             title=cone.name,
             tree=row,
             place=await tree.look_up_place(self.db, row, path.get("node_id") or cone.head_id),
             heads=await store.heads_in(self.db, cone.tree),
             messages=lambda: self._conversation(cone, path.get("node_id")),
         )
-        async with aclosing(export(self.db, self.host, conversation, path)) as pieces:
+        async with aclosing(document.export(self.db, self.host, conversation, path)) as pieces:
             async for text in pieces:
                 yield events.Exported(text=text)
 

@@ -1,8 +1,5 @@
 """Exact copies of files, with handles."""
 
-from typing import TYPE_CHECKING
+from hubd.activation.lazy_module import lazy_modules
 
-from hubd.activation.lazy_module import lazy_module
-
-if not TYPE_CHECKING:
-    events = lazy_module("hubd.plugins.file.events")
+lazy_modules(__name__, "comparing", "events", "pages", "reading", "text_check", "writing")

@@ -15,14 +15,11 @@ from pydantic import BaseModel, Field
 from hubd.activation import Activation, NotFound, SearchSource, method, resolver
 from hubd.activation.pages import RowLimit, limited
 from hubd.activation.params import IdPrefix
-from hubd.plugins.file import events, reading, search, store
-from hubd.plugins.file.comparing import MAX_DIFF_BYTES, compare
+from hubd.plugins.file import comparing, events, reading, search, store, text_check, writing
+from hubd.plugins.file import pages as snapshot_pages
 from hubd.plugins.file.handles import SnapshotRef
-from hubd.plugins.file.pages import pages
 from hubd.plugins.file.store import SnapshotRow
 from hubd.plugins.file.tables import MIGRATIONS
-from hubd.plugins.file.text_check import TextCheck, mime_type
-from hubd.plugins.file.writing import NewFile
 from hubd.storage import ids
 from hubd.storage.blobs.rows import Blob
 
@@ -61,7 +58,7 @@ Comparison = TypedDict(
 )
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, defer_build=True):
     """The section `file` of the settings."""
 
     max_mib: Annotated[float, Field(gt=0)] = 1024.0
@@ -116,7 +113,9 @@ class File(Activation, namespace="file", version="1.0.0"):
         row = await store.look_up(self.db, snapshot_id)
         yield _event(row)
         end = row.size if max_bytes is None else min(row.size, offset + max_bytes)
-        content = pages(self.db.blobs, row.digest, offset, end, is_text=bool(row.is_text))
+        content = snapshot_pages.pages(
+            self.db.blobs, row.digest, offset, end, is_text=bool(row.is_text)
+        )
         async for page in content:
             yield page
 
@@ -151,7 +150,7 @@ class File(Activation, namespace="file", version="1.0.0"):
             label = _label(second)
         else:
             label = self._absolute(other) if other else first.path
-            now = await reading.examine(label, self._max_bytes, MAX_DIFF_BYTES)
+            now = await reading.examine(label, self._max_bytes, comparing.MAX_DIFF_BYTES)
             sizes, same, after = (first.size, now.size), first.digest == now.digest, now.content
         event = events.Diff(
             identical=same,
@@ -166,7 +165,7 @@ class File(Activation, namespace="file", version="1.0.0"):
         before = None if same else await self._comparable(first)
         if before is None or after is None or not _is_comparable(after):
             return event
-        difference = await compare(self.host, before, after)
+        difference = await comparing.compare(self.host, before, after)
         return event.model_copy(update=difference._asdict())
 
     @method(needs_context=True, completes=LIST_SNAPSHOTS)
@@ -184,7 +183,7 @@ class File(Activation, namespace="file", version="1.0.0"):
         """
         row = await store.look_up(self.db, snapshot_id)
         path = self._absolute(to) if to else row.path
-        file = await asyncio.to_thread(NewFile, path, row.mode, overwrite=overwrite)
+        file = await asyncio.to_thread(writing.NewFile, path, row.mode, overwrite=overwrite)
         try:
             async for chunk in self.db.blobs.chunks(row.digest):
                 await asyncio.to_thread(file.write, chunk)
@@ -242,7 +241,7 @@ class File(Activation, namespace="file", version="1.0.0"):
             path=path,
             size=blob.size,
             digest=blob.digest,
-            mime_type=mime_type(path, is_text=copied.is_text),
+            mime_type=text_check.mime_type(path, is_text=copied.is_text),
             is_text=copied.is_text,
             mode=copied.mode,
             modified_at=copied.modified_at,
@@ -268,7 +267,7 @@ class File(Activation, namespace="file", version="1.0.0"):
 
     async def _comparable(self, row: SnapshotRow) -> bytes | None:
         """Return the content for a comparison by lines; None if it is too large or not text."""
-        if not row.is_text or row.size > MAX_DIFF_BYTES:
+        if not row.is_text or row.size > comparing.MAX_DIFF_BYTES:
             return None
         return await self.db.blobs.read(row.digest)
 
@@ -281,9 +280,9 @@ class File(Activation, namespace="file", version="1.0.0"):
 
 
 def _is_comparable(content: bytes) -> bool:
-    check = TextCheck()
+    check = text_check.TextCheck()
     check.add(content)
-    return len(content) <= MAX_DIFF_BYTES and check.ends_as_text()
+    return len(content) <= comparing.MAX_DIFF_BYTES and check.ends_as_text()
 
 
 def _ref(row: SnapshotRow) -> SnapshotRef:

@@ -14,8 +14,8 @@ from hubd.plugins.claudecode.approvals.who import actor_text, may_answer
 from hubd.plugins.loopback import rule_store
 from hubd.plugins.loopback.question import ASK_USER
 from hubd.plugins.loopback.rules.decide import decide
-from hubd.plugins.loopback.rules.remember import Remember, remembered
-from hubd.plugins.loopback.rules.rule import Effect, ToolCall
+from hubd.plugins.loopback.rules.remember import remembered
+from hubd.plugins.loopback.rules.rule import Effect, Remember, ToolCall
 from hubd.plugins.loopback.rules.subject import Subject, prepare
 from hubd.plugins.loopback.rules.words import InvalidPatternError
 from hubd.storage import ids

@@ -1,8 +1,5 @@
 """mustache: templates, kept by name and filled."""
 
-from typing import TYPE_CHECKING
+from hubd.activation.lazy_module import lazy_modules
 
-from hubd.activation.lazy_module import lazy_module
-
-if not TYPE_CHECKING:
-    events = lazy_module("hubd.plugins.mustache.events")
+lazy_modules(__name__, "events")

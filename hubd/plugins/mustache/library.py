@@ -1,14 +1,18 @@
 """mustache: the stored templates, parsed and with their partials, for the plugin and the hub."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hubd.activation import Host, InvalidParams, NotFound, Style
 from hubd.activation.templates import Render
-from hubd.mustache.template import Template
 from hubd.plugins.mustache import store
 from hubd.storage.database import Database
 from hubd.wire.text import did_you_mean
+
+if TYPE_CHECKING:
+    from hubd.mustache.template import Template
 
 # The number of partials of one rendering, and their characters in all.
 MAX_PARTIALS: Final = 100
@@ -104,6 +108,8 @@ class Library:
 
     async def parse(self, text: str) -> Template:
         """Parse a template in a thread, so that a long one does not delay other calls."""
+        from hubd.mustache.template import Template
+
         return await self._host.in_thread(Template.parse, text)
 
     async def _render(self, text: str) -> Render:

@@ -21,7 +21,7 @@ from hubd.activation import (
     resolver,
 )
 from hubd.activation.pages import RowLimit, limited
-from hubd.mustache.template import MAX_TEMPLATE
+from hubd.mustache import MAX_TEMPLATE
 from hubd.plugins.mustache import events, store
 from hubd.plugins.mustache.handles import TemplateRef
 from hubd.plugins.mustache.library import Library

@@ -1,14 +1,18 @@
 """mustache: all SQL of the plugin."""
 
-from typing import Any, Final, Literal, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pydantic_core import from_json, to_json
 
 from hubd.activation import Conflict
 from hubd.activation.pages import ROWS_PER_ITEM
 from hubd.mustache.parser import Variable
-from hubd.mustache.template import Template
 from hubd.storage.database import Database, Tx
+
+if TYPE_CHECKING:
+    from hubd.mustache.template import Template
 
 # The text is the last column, so that reads of the other columns skip it.
 MIGRATIONS: Final = (

@@ -1,8 +1,5 @@
 """web: pages as they were when they were fetched."""
 
-from typing import TYPE_CHECKING
+from hubd.activation.lazy_module import lazy_modules
 
-from hubd.activation.lazy_module import lazy_module
-
-if not TYPE_CHECKING:
-    events = lazy_module("hubd.plugins.web.events")
+lazy_modules(__name__, "events")

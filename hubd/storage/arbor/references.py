@@ -10,7 +10,6 @@ so that a tree of a million nodes does not block other writers.
 
 import sqlite3
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from hubd.errors import Conflict
@@ -24,8 +23,7 @@ STEPS_AT_ONCE: Final = 200
 NODES_AT_ONCE: Final = 1000
 
 
-@dataclass(frozen=True)
-class Periods:
+class Periods(NamedTuple):
     """The time that a tree stays in a state, in seconds."""
 
     scheduled: float = 7 * DAY

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hubd.plugins.claudecode.plugin import ClaudeCode
 from hubd.process.tree import Identity, kill_tree
-from tests.plugins.claudecode.chat_support import Event, say
+from tests.plugins.claudecode.chat_support import Event, World, say, world
 from tests.plugins.claudecode.daemon_support import Caller, daemon_and_caller
 from tests.plugins.claudecode.scripted_chat import claude_hub
 from tests.process.support import fake, is_running, limit
@@ -117,3 +118,24 @@ async def test_a_daemon_kills_the_processes_of_the_one_before_it(
         events = [each["event"] for each in await caller.records(going_on)]
         assert events[-1]["type"] == "complete"
         assert [is_running(pid) for pid in left] == [False, False, False]
+
+
+async def test_a_start_creates_no_queue_after_an_orderly_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plugin(here: World) -> ClaudeCode:
+        activation = here.hub.find(["claudecode"]).activation
+        assert isinstance(activation, ClaudeCode)
+        return activation
+
+    async with world(tmp_path, monkeypatch, "offline") as here:
+        assert plugin(here)._queue is None
+        # The program reads it from a private file.
+        await here.chat(say("one"), name="s", system_prompt="Be brief.")
+        assert plugin(here)._queue is not None
+        await here.stop()
+        assert not (tmp_path / "claudecode" / "private").exists()
+        await here.start()
+        assert plugin(here)._queue is None
+        ended = await here.chat(say("two"), name="s")
+        assert ended.text == "two"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hubd.conversations import attachments
-from hubd.conversations.attachments import MAX_ATTACHMENTS
+from hubd.conversations.params import MAX_ATTACHMENTS
 from hubd.plexus.hub import Hub
 from hubd.plugins.arbor.plugin import Arbor
 from hubd.plugins.cone.plugin import Cone

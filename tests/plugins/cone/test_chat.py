@@ -15,7 +15,8 @@ from hubd.plugins.cone import answer as answer_module
 from hubd.plugins.cone import chat as chat_module
 from hubd.plugins.cone.plugin import Cone
 from hubd.plugins.cone.providers import offline
-from hubd.plugins.cone.providers.provider import Ending, Message, Settings
+from hubd.plugins.cone.providers.provider import Ending, Message
+from hubd.plugins.cone.settings import Settings
 from hubd.wire.item import Item
 from tests.plugins.cone.support import (
     Team,

@@ -2,3 +2,7 @@
 
 loopback decides who may answer and asks them. This folder keeps the record.
 """
+
+from hubd.activation.lazy_module import lazy_modules
+
+lazy_modules(__name__, "inline", "limits", "remedy", "who")

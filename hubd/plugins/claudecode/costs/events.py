@@ -1,13 +1,10 @@
 """The events about tokens and costs."""
 
-from typing import Literal
-
 from pydantic import BaseModel, Field
 
 from hubd.activation import Event, columns
+from hubd.plugins.claudecode.methods.parameters import Grouping
 from hubd.wire.summary import TOTALS_KEYWORD
-
-Grouping = Literal["session", "branch", "model", "day"]
 
 
 class UsageRow(BaseModel, defer_build=True):

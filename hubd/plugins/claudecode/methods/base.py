@@ -12,14 +12,14 @@ from uuid import UUID
 from hubd.activation import Activation, InvalidParams, NotFound, Unavailable
 from hubd.conversations import heads
 from hubd.plugins.claudecode import events, sessions
-from hubd.plugins.claudecode.approvals.limits import check_limits, default_approver
-from hubd.plugins.claudecode.approvals.who import actor_text
+from hubd.plugins.claudecode import options as session_options
+from hubd.plugins.claudecode import queue as chat_queue
+from hubd.plugins.claudecode.approvals import limits, who
 from hubd.plugins.claudecode.handles import NAMESPACE, SessionRef
 from hubd.plugins.claudecode.methods.parameters import SessionAddress, StreamAddress
-from hubd.plugins.claudecode.options import asks_for_approval, stored_options
-from hubd.plugins.claudecode.queue import Queue
-from hubd.plugins.claudecode.record.event_pages import EventPages
-from hubd.plugins.claudecode.record.followers import Followers
+from hubd.plugins.claudecode.program.engine import Settings
+from hubd.plugins.claudecode.record import context, event_pages
+from hubd.plugins.claudecode.record import followers as chat_followers
 from hubd.plugins.claudecode.sessions import SESSIONS, NewestChat, SessionRow
 from hubd.storage import ids
 from hubd.storage.streams import streams
@@ -33,29 +33,44 @@ ALL_ROWS: Final = 2**62
 class ClaudeBase(Activation):
     """State and lookups that the parts of claudecode share."""
 
-    # Set by `lifespan` while the hub runs.
-    _queue: Queue | None = None
+    # True while the hub runs.
+    _is_running = False
+    # Created when it is needed first, because it imports everything that a chat needs.
+    _queue: chat_queue.Queue | None = None
 
     @property
-    def queue(self) -> Queue:
+    def queue(self) -> chat_queue.Queue:
         """All chats that run or wait.
 
         Raises:
             Unavailable: The hub is starting or stopping.
         """
         if self._queue is None:
-            raise Unavailable("claudecode is not running", suggestion="Try again in a moment")
+            self._queue = self.new_queue()
+            self._queue.begin()
         return self._queue
 
-    @cached_property
-    def pages(self) -> EventPages:
-        """Pages of events, for polls and consumers."""
-        return EventPages(self.db, self.host)
+    def new_queue(self) -> chat_queue.Queue:
+        """Return the queue of this hub, which does not accept chats yet.
+
+        Raises:
+            Unavailable: The hub is starting or stopping.
+        """
+        if not self._is_running:
+            raise Unavailable("claudecode is not running", suggestion="Try again in a moment")
+        settings = self.settings(Settings)
+        reader = context.Context(self.db, self.host, self.path, settings.attachment_chars)
+        return chat_queue.Queue(self.db, self.host, reader, settings)
 
     @cached_property
-    def followers(self) -> Followers:
+    def pages(self) -> event_pages.EventPages:
+        """Pages of events, for polls and consumers."""
+        return event_pages.EventPages(self.db, self.host)
+
+    @cached_property
+    def followers(self) -> chat_followers.Followers:
         """Events as they come, for clients that follow a chat."""
-        return Followers(self.db, self.host, self.path, lambda: self.queue)
+        return chat_followers.Followers(self.db, self.host, self.path, lambda: self.queue)
 
     async def check_starter(self, given: Mapping[str, Any]) -> str | None:
         """Check the options that a caller gives to a session against the caller's own limits.
@@ -78,9 +93,9 @@ class ClaudeBase(Activation):
         own: Mapping[str, Any] | None = None
         if actor.kind == "session":
             row = await SESSIONS.look_up(self.db, actor.id)
-            own = stored_options(row)
-        check_limits(given, own)
-        return actor_text(actor)
+            own = session_options.stored_options(row)
+        limits.check_limits(given, own)
+        return who.actor_text(actor)
 
     async def session_named(self, where: SessionAddress) -> SessionRow:
         """Return the session that a call names.
@@ -136,8 +151,8 @@ def _session_info(
         model=options.get("model") or reported_model,
         engine=session.engine,
         claude_session_id=session.native_id,
-        loopback_enabled=asks_for_approval(options),
-        approver=options.get("approver") or default_approver(session),
+        loopback_enabled=session_options.asks_for_approval(options),
+        approver=options.get("approver") or limits.default_approver(session),
         status=newest.status if newest else None,
         prompt=newest.prompt if newest else None,
         turns=session.turns,

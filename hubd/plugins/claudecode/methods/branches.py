@@ -8,10 +8,10 @@ from hubd.activation import method
 from hubd.activation.params import NodeId
 from hubd.conversations import heads
 from hubd.plugins.claudecode import events, sessions
+from hubd.plugins.claudecode import options as session_options
 from hubd.plugins.claudecode.handles import MessageRef, TurnRef
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase, session_ref
 from hubd.plugins.claudecode.methods.parameters import SESSION, NewName, SessionAddress
-from hubd.plugins.claudecode.options import stored_options
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns, SessionRow
 from hubd.storage import ids
 from hubd.storage.arbor import tree, walk
@@ -40,7 +40,7 @@ class Branches(ClaudeBase):
         source = await self.session_named(where)
         parent = source.parent
         if self.host.client.actor.is_agent:
-            parent = await self.check_starter(stored_options(source))
+            parent = await self.check_starter(session_options.stored_options(source))
 
         def fork(tx: Tx) -> SessionRow:
             current = SESSIONS.reread(tx, source)

@@ -19,18 +19,14 @@ from hubd.activation import (
 )
 from hubd.activation.working_directory import working_directory
 from hubd.conversations import attachments, heads
-from hubd.plugins.claudecode import chat_events, events, sessions
+from hubd.plugins.claudecode import chat_events, chat_request, events, sessions
+from hubd.plugins.claudecode import options as session_options
+from hubd.plugins.claudecode.approvals import inline, remedy, who
 from hubd.plugins.claudecode.approvals import store as approvals
-from hubd.plugins.claudecode.approvals.inline import Watcher
-from hubd.plugins.claudecode.approvals.remedy import Denials
-from hubd.plugins.claudecode.approvals.who import actor_text
-from hubd.plugins.claudecode.chat_request import AcceptedChat, ChatRequest
-from hubd.plugins.claudecode.costs.budget import remaining
-from hubd.plugins.claudecode.costs.usage import spent
+from hubd.plugins.claudecode.costs import budget, usage
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
 from hubd.plugins.claudecode.methods.parameters import ChatOptions, Name, Prompt
-from hubd.plugins.claudecode.options import given_options, stored_options
-from hubd.plugins.claudecode.record.followers import with_handle
+from hubd.plugins.claudecode.record import followers
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns, SessionRow
 from hubd.storage import ids
 from hubd.storage.streams import streams
@@ -78,8 +74,8 @@ class Chats(ClaudeBase):
             prompt: The prompt.
         """
         stream = (await self._start(name, prompt, options)).stream
-        watcher = Watcher(self.db, self.host, stays=False)
-        denials = Denials()
+        watcher = inline.Watcher(self.db, self.host, stays=False)
+        denials = remedy.Denials()
         async with (
             watcher.asked(self.host, stream),
             aclosing(self.followers.follow(stream, 0, watcher.leaves)) as entries,
@@ -89,7 +85,7 @@ class Chats(ClaudeBase):
                     yield Encoded(to_json(event))
                 else:
                     denials.note(event)
-                    yield Encoded(with_handle(self.path, durable.row))
+                    yield Encoded(followers.with_handle(self.path, durable.row))
         for advice in denials.advice:
             await self.host.advise("tool_denied", advice)
         ended = await streams.reread(self.db, stream.key)
@@ -129,10 +125,12 @@ class Chats(ClaudeBase):
                 f"--approval-id {ids.text(row.id)} --approve   Deny it with --no-approve",
             )
 
-    async def _start(self, name: str, prompt: str, options: ChatOptions) -> AcceptedChat:
+    async def _start(
+        self, name: str, prompt: str, options: ChatOptions
+    ) -> chat_request.AcceptedChat:
         """Start a chat, or queue it. The session is created on its first use."""
         env = self.queue.environment()
-        given = given_options(options)
+        given = session_options.given_options(options)
         working_dir = options.get("working_dir")
         parent = await self.check_starter(given)
         # Before a session is created for them.
@@ -152,12 +150,14 @@ class Chats(ClaudeBase):
         if working_dir is not None:
             self._check_directory(session, working_dir)
         # A queued chat is checked again when it starts.
-        remaining(
-            session.name, {**stored_options(session), **given}, await spent(self.db, session.id)
+        budget.remaining(
+            session.name,
+            {**session_options.stored_options(session), **given},
+            await usage.spent(self.db, session.id),
         )
         accepted = await self.queue.submit(
             session,
-            ChatRequest(
+            chat_request.ChatRequest(
                 prompt=prompt,
                 ephemeral=options.get("ephemeral", False),
                 attach=[str(handle) for handle in handles],
@@ -183,7 +183,7 @@ class Chats(ClaudeBase):
             PermissionDenied: The session may have more rights than the agent.
         """
         actor = self.host.client.actor
-        if actor.kind == "session" and actor_text(actor) not in await sessions.ancestors(
+        if actor.kind == "session" and who.actor_text(actor) not in await sessions.ancestors(
             self.db, session
         ):
             raise PermissionDenied(

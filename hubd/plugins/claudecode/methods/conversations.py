@@ -8,13 +8,14 @@ from typing import Unpack
 
 from hubd.activation import method
 from hubd.activation.params import WholeId
-from hubd.conversations.export.conversation import Conversation
-from hubd.conversations.export.document import ExportOptions, export
+from hubd.conversations.export import conversation as exported
+from hubd.conversations.export import document
+from hubd.conversations.params import ExportOptions
 from hubd.plugins.claudecode import events, sessions, store
 from hubd.plugins.claudecode.handles import MessageRef
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
 from hubd.plugins.claudecode.methods.parameters import SESSION, NodeAddress
-from hubd.plugins.claudecode.record.conversation_message import conversation_message
+from hubd.plugins.claudecode.record import conversation_message
 from hubd.plugins.claudecode.sessions import SessionRow
 from hubd.storage import ids
 from hubd.storage.arbor import outline, tree
@@ -55,14 +56,14 @@ class Conversations(ClaudeBase):
         row = await tree.look_up(self.db, ids.text(session.tree_id))
         place = await tree.look_up_place(self.db, row, where.get("node_id") or session.head_id)
         on_tree = await sessions.heads_in(self.db, session.tree)
-        conversation = Conversation(
+        conversation = exported.Conversation(
             title=session.name,
             tree=row,
             place=place,
             heads=[(name, head.id) for name, head in on_tree],
             messages=lambda: self._streamed(place),
         )
-        async with aclosing(export(self.db, self.host, conversation, where)) as pieces:
+        async with aclosing(document.export(self.db, self.host, conversation, where)) as pieces:
             async for text in pieces:
                 yield events.ExportedPart(text=text)
 
@@ -94,10 +95,12 @@ class Conversations(ClaudeBase):
         nodes = [message.node_id for message in messages if message.node_id]
         short_ids = await outline.short_ids(self.db, session.tree, nodes)
         for message in messages:
-            yield conversation_message(message, short_ids.get(message.node_id or b""))
+            yield conversation_message.conversation_message(
+                message, short_ids.get(message.node_id or b"")
+            )
 
     async def _streamed(self, place: Place) -> AsyncGenerator[events.ConversationMessage, None]:
         """Yield the messages up to a place as they are read, without short ids."""
         async with aclosing(self.queue.context.stream(place)) as messages:
             async for message in messages:
-                yield conversation_message(message)
+                yield conversation_message.conversation_message(message)

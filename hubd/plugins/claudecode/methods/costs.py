@@ -1,15 +1,16 @@
 """Tokens and costs of chats."""
 
+from __future__ import annotations
+
 from typing import Any, Unpack
 
 from pydantic_core import to_json
 
 from hubd.activation import Encoded, InvalidParams, method
 from hubd.plugins.claudecode import sessions
-from hubd.plugins.claudecode.costs import usage
-from hubd.plugins.claudecode.costs.events import Grouping, Usage
+from hubd.plugins.claudecode.costs import events, usage
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
-from hubd.plugins.claudecode.methods.parameters import SessionAddress
+from hubd.plugins.claudecode.methods.parameters import Grouping, SessionAddress
 from hubd.plugins.claudecode.sessions import SessionRow
 from hubd.storage import ids
 from hubd.storage.arbor import walk
@@ -23,7 +24,7 @@ class Costs(ClaudeBase):
     @method(read_only=True, render="table", completes=LIST_NAMES)
     async def usage(
         self, by: Grouping = "session", **where: Unpack[SessionAddress]
-    ) -> Usage | Encoded:
+    ) -> events.Usage | Encoded:
         """Show the tokens and costs of one session, or of all, with their sums.
 
         Costs are those that the agent reports; the hub estimates none.
@@ -76,7 +77,7 @@ def _encoded(by: Grouping, rows: list[dict[str, Any]], total: dict[str, Any]) ->
     """Return a `Usage`. A thousand rows as models would delay other clients."""
     listed = [_row(row, by) for row in rows]
     sums = {name: total[name] for name in usage.COLUMNS}
-    return Encoded(to_json({"type": Usage.tag, "by": by, "rows": listed, **sums}))
+    return Encoded(to_json({"type": events.Usage.tag, "by": by, "rows": listed, **sums}))
 
 
 def _row(row: dict[str, Any], by: Grouping) -> dict[str, Any]:

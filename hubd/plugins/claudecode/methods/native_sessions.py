@@ -16,13 +16,10 @@ from hubd.activation import Conflict, InvalidParams, NotFound, method
 from hubd.activation.pages import ROWS_PER_ITEM, RowLimit
 from hubd.activation.working_directory import working_directory
 from hubd.conversations import heads
-from hubd.plugins.claudecode import events, native, sessions, store
+from hubd.plugins.claudecode import events, native, resume, sessions, store
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase, session_ref
 from hubd.plugins.claudecode.methods.parameters import SESSION, Name, NodeAddress
-from hubd.plugins.claudecode.record.context import for_program
-from hubd.plugins.claudecode.record.conversation_message import conversation_message
-from hubd.plugins.claudecode.record.message_import import MessageImport
-from hubd.plugins.claudecode.resume import WRITTEN_AS
+from hubd.plugins.claudecode.record import context, conversation_message, message_import
 from hubd.plugins.claudecode.sessions import SESSIONS, TABLE, Columns, SessionRow
 from hubd.storage import ids
 from hubd.storage.database import Tx
@@ -81,7 +78,7 @@ class NativeSessions(ClaudeBase):
         """
         _, conversation = await self._read_native(claude_session_id)
         for message in conversation.messages:
-            yield conversation_message(message)
+            yield conversation_message.conversation_message(message)
 
     @method(needs_context=True)
     async def sessions_import(
@@ -119,8 +116,8 @@ class NativeSessions(ClaudeBase):
             file,
             session_id=native_id,
             cwd=cwd,
-            messages=for_program(messages),
-            version=WRITTEN_AS,
+            messages=context.for_program(messages),
+            version=resume.WRITTEN_AS,
             now=datetime.now(UTC),
         )
         return events.Exported(claude_session_id=native_id, path=str(file), messages=len(messages))
@@ -158,7 +155,9 @@ class NativeSessions(ClaudeBase):
                     raise SESSIONS.busy(session)
             if not new:
                 return session
-            target = MessageImport(tx, session, store.place_of(tx, session.head), index, now)
+            target = message_import.MessageImport(
+                tx, session, store.place_of(tx, session.head), index, now
+            )
             target.add(stage.counted("importing messages", new), claude_session_id)
             head = target.head.key
             TABLE.set_head(tx, session.key, head, now)

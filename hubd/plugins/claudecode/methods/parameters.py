@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 from pydantic import Field
 
 from hubd.activation import params
-from hubd.conversations.attachments import AttachOption
+from hubd.conversations.params import AttachOption
 
 Name = params.Name
 NewName = params.NewName
@@ -14,6 +14,7 @@ Prompt = Annotated[str, Field(min_length=1, max_length=4 * 1024 * 1024)]
 Limit = Annotated[int, Field(ge=1, le=1000)]
 Seq = Annotated[int, Field(ge=0)]
 IfBusy = Literal["queue", "refuse"]
+Grouping = Literal["session", "branch", "model", "day"]
 
 # The parameters of `SessionAddress` and of `StreamAddress`: a call gives exactly one of them.
 SESSION: Final = ("name", "session_id")

@@ -12,12 +12,12 @@ from pydantic_core import to_json
 from hubd.activation import Encoded, InvalidParams, method
 from hubd.activation.params import NodeId
 from hubd.plugins.claudecode import events
+from hubd.plugins.claudecode.approvals import inline
 from hubd.plugins.claudecode.approvals import store as approvals
-from hubd.plugins.claudecode.approvals.inline import Watcher
 from hubd.plugins.claudecode.handles import EventRef
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
 from hubd.plugins.claudecode.methods.parameters import STREAM, Limit, Name, Seq, StreamAddress
-from hubd.plugins.claudecode.record.followers import event_record
+from hubd.plugins.claudecode.record import followers
 from hubd.storage import ids
 from hubd.storage.streams import consumers, cursors, streams
 from hubd.storage.streams.streams import EventRow, StreamRow
@@ -49,7 +49,7 @@ class Reading(ClaudeBase):
             from_seq: The first sequence number to return.
         """
         stream = await self.stream_named(where)
-        watcher = Watcher(self.db, self.host, stays=True)
+        watcher = inline.Watcher(self.db, self.host, stays=True)
         async with (
             watcher.asked(self.host, stream),
             aclosing(self.followers.follow(stream, from_seq)) as entries,
@@ -153,5 +153,5 @@ class Reading(ClaudeBase):
             "has_more": current.next_seq > position,
         }
         # Stored JSON is sent as it is, without being parsed.
-        records = b",".join(event_record(self.path, row) for row in page)
+        records = b",".join(followers.event_record(self.path, row) for row in page)
         return Encoded(b'%b,"events":[%b],%b' % (to_json(head)[:-1], records, to_json(tail)[1:]))

@@ -23,9 +23,8 @@ from hubd.plugins.claudecode.handles import (
     TurnRef,
 )
 from hubd.plugins.claudecode.methods.base import ClaudeBase
-from hubd.plugins.claudecode.protocol.messages import output_text
-from hubd.plugins.claudecode.record.context import is_kept
-from hubd.plugins.claudecode.record.mirror import SYNTHETIC
+from hubd.plugins.claudecode.protocol import messages
+from hubd.plugins.claudecode.record import context, mirror
 from hubd.plugins.claudecode.sessions import SESSIONS
 from hubd.storage import ids
 from hubd.storage.streams.by_id import events_by_id
@@ -77,8 +76,8 @@ class Resolvers(ClaudeBase):
                 text=data["text"],
                 content=content,
                 model=data.get("model"),
-                complete=is_kept(data),
-                synthetic=data.get("model") == SYNTHETIC,
+                complete=context.is_kept(data),
+                synthetic=data.get("model") == mirror.SYNTHETIC,
                 data={name: value for name, value in data.items() if name != "content"},
             )
 
@@ -133,7 +132,7 @@ class Resolvers(ClaudeBase):
             yield events.ResolvedToolResult(
                 handle=ref,
                 tool_use_id=ref.tool_use_id,
-                output=output_text(block.get("content")),
+                output=messages.output_text(block.get("content")),
                 is_error=ref.is_error,
                 block=block,
             )

@@ -13,9 +13,9 @@ from hubd.activation.params import NodeId, TreeId
 from hubd.activation.working_directory import working_directory
 from hubd.conversations import heads
 from hubd.plugins.claudecode import events
+from hubd.plugins.claudecode import options as session_options
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase, session_ref
 from hubd.plugins.claudecode.methods.parameters import SESSION, AgentOptions, Name, SessionAddress
-from hubd.plugins.claudecode.options import given_options, public, stored_options
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns
 from hubd.storage import ids
 
@@ -47,7 +47,7 @@ class Sessions(ClaudeBase):
         [info] = await self.session_infos([session])
         return events.SessionData(
             session=info,
-            options=public(stored_options(session)),
+            options=session_options.public(session_options.stored_options(session)),
             handle=session_ref(session),
         )
 
@@ -70,7 +70,7 @@ class Sessions(ClaudeBase):
             node_id: The node of that tree to start at: its id, or the last 4 or more digits;
                 the root by default.
         """
-        stored = given_options({**options, "loopback_enabled": loopback_enabled})
+        stored = session_options.given_options({**options, "loopback_enabled": loopback_enabled})
         parent = await self.check_starter(stored)
         directory = working_directory(self.host, options.get("working_dir"))
         columns = Columns(directory, json.dumps(stored), parent=parent)

@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from hubd.plugins.claudecode.program.argv import ChatOptions
+from hubd.storage.database import Database
 
 log = logging.getLogger("hubd.claudecode")
+
+
+def private_files(db: Database) -> Path:
+    """Return the directory of the files that only one chat's program reads."""
+    return db.path.parent / "claudecode" / "private"
 
 
 @contextmanager
@@ -62,7 +68,7 @@ def make_private(directory: Path) -> None:
 
 
 def remove_left_over(directory: Path) -> None:
-    """Remove the files that a killed hub left behind. No chat may be running."""
+    """Remove the directory with files that a killed hub left behind. No chat may be running."""
     try:
         shutil.rmtree(directory)
     except FileNotFoundError:

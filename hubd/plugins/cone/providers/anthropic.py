@@ -11,11 +11,11 @@ from hubd.plugins.cone.providers.provider import (
     JSON,
     Ending,
     Message,
-    Settings,
     failures,
     incomplete,
     no_stream,
 )
+from hubd.plugins.cone.settings import Settings
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic

@@ -7,7 +7,8 @@ from hubd.plugins.cone.providers import anthropic, offline, openai
 from hubd.plugins.cone.providers.anthropic import Anthropic
 from hubd.plugins.cone.providers.offline import Offline
 from hubd.plugins.cone.providers.openai import OpenAI
-from hubd.plugins.cone.providers.provider import Provider, Settings
+from hubd.plugins.cone.providers.provider import Provider
+from hubd.plugins.cone.settings import Settings
 
 NAMES: Final = (offline.NAME, anthropic.NAME, openai.NAME)
 

@@ -5,8 +5,6 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol, Self
 
-from pydantic import Field
-
 from hubd.activation import (
     ExecutionError,
     HubError,
@@ -15,7 +13,6 @@ from hubd.activation import (
     Timeout,
     Unavailable,
 )
-from hubd.conversations.settings import ContextSettings
 from hubd.errors import Overloaded
 from hubd.plugins.cone.handles import Role
 from hubd.wire.lazy_dataclass import dataclass
@@ -29,22 +26,6 @@ _READABLE: Final = ("anthropic", "openai", "httpx2")
 # These packages log prompts, and addresses that may contain a password.
 for _logger in (*_READABLE, "httpcore2"):
     logging.getLogger(_logger).setLevel(logging.WARNING)
-
-
-class Settings(ContextSettings, defer_build=True):
-    """The settings of cone."""
-
-    # The model of cones without a model_id.
-    model: str = Field(default="offline", min_length=1)
-    # The maximum length of an answer, for providers that need one (Anthropic).
-    max_tokens: int = Field(default=8192, ge=1)
-    # The time limit of a whole answer.
-    answer_seconds: float = Field(default=600, gt=0)
-    # The number of retries if a provider is busy or does not answer.
-    retries: int = Field(default=2, ge=0)
-    # The address of a provider; an environment variable overrides it.
-    anthropic_base_url: str | None = None
-    openai_base_url: str | None = None
 
 
 @dataclass(frozen=True)

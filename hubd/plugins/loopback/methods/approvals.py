@@ -13,15 +13,13 @@ from pydantic import Field
 from hubd.activation import method
 from hubd.activation.pages import ROWS_PER_ITEM, RowLimit
 from hubd.activation.params import IdPrefix
-from hubd.plugins.claudecode.approvals import store
+from hubd.plugins.claudecode.approvals import store, who
 from hubd.plugins.claudecode.approvals.store import ApprovalRow
-from hubd.plugins.claudecode.approvals.who import is_asked, may_answer
 from hubd.plugins.claudecode.sessions import SESSIONS
+from hubd.plugins.loopback import answering, asking
 from hubd.plugins.loopback import approval_events as events
-from hubd.plugins.loopback.answering import DENIED, Reply
-from hubd.plugins.loopback.asking import Request
 from hubd.plugins.loopback.methods.base import LIST_PENDING, LoopbackBase
-from hubd.plugins.loopback.rules.remember import Remember
+from hubd.plugins.loopback.rules.rule import Remember
 from hubd.storage import ids
 
 # The most seconds that one call waits for an approval.
@@ -70,7 +68,7 @@ class Approvals(LoopbackBase):
             remember: Add a rule for exactly this call: for this `session`, or `always`.
         """
         row = await store.look_up(self.db, approval_id)
-        reply = Reply(approve, message, updated_input, answers, remember)
+        reply = answering.Reply(approve, message, updated_input, answers, remember)
         answered, rule_id = await self.answering.answer(self.host.client.actor, row, reply)
         return events.Responded(
             approval_id=ids.text(answered.id), status=answered.status, rule_id=rule_id
@@ -146,12 +144,12 @@ class Approvals(LoopbackBase):
             tool_use_id: The id of the call.
             agent_id: The subagent that makes the call, if it is not the main agent.
         """
-        row = await self.asking.ask(Request(tool_name, input, tool_use_id, agent_id))
+        row = await self.asking.ask(asking.Request(tool_name, input, tool_use_id, agent_id))
         approval_id = ids.text(row.id)
         if row.status == "approved":
             edited = json.loads(row.updated_input) if row.updated_input else input
             return events.Allowed(updatedInput=edited, approval_id=approval_id)
-        return events.Denied(message=row.message or DENIED, approval_id=approval_id)
+        return events.Denied(message=row.message or answering.DENIED, approval_id=approval_id)
 
     async def _waiting(self, session: str | None, *, everything: bool = False) -> list[ApprovalRow]:
         wanted = (await SESSIONS.look_up(self.db, session)).id if session else None
@@ -160,5 +158,5 @@ class Approvals(LoopbackBase):
             row
             for row in await store.all_pending(self.db)
             if (wanted is None or row.session_id == wanted)
-            and (may_answer(actor, row) if everything else is_asked(actor, row, now))
+            and (who.may_answer(actor, row) if everything else who.is_asked(actor, row, now))
         ]

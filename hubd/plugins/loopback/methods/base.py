@@ -1,11 +1,12 @@
 """The base of all parts of loopback."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from typing import Final
 
 from hubd.activation import Activation, Actor, PermissionDenied
-from hubd.plugins.loopback.answering import Answering
-from hubd.plugins.loopback.asking import Asking
+from hubd.plugins.loopback import answering, asking
 from hubd.plugins.loopback.settings import Settings
 
 NAMESPACE: Final = "loopback"
@@ -31,11 +32,11 @@ class LoopbackBase(Activation):
         return actor
 
     @cached_property
-    def asking(self) -> Asking:
+    def asking(self) -> asking.Asking:
         """Asks for approvals."""
-        return Asking(self.db, self.host, self.settings(Settings))
+        return asking.Asking(self.db, self.host, self.settings(Settings))
 
     @cached_property
-    def answering(self) -> Answering:
+    def answering(self) -> answering.Answering:
         """Answers approvals."""
-        return Answering(self.db)
+        return answering.Answering(self.db)

@@ -14,19 +14,16 @@ from hubd.activation import InvalidParams, NotFound, method
 from hubd.activation.pages import ROWS_PER_ITEM, RowLimit, limited
 from hubd.activation.params import IdPrefix
 from hubd.errors import ActivationNotFound
-from hubd.plugins.claudecode.approvals.who import actor_text
+from hubd.plugins.claudecode.approvals import who
 from hubd.plugins.loopback import events, rule_store
 from hubd.plugins.loopback.methods.base import LoopbackBase
-from hubd.plugins.loopback.rules import globs, paths, patterns, scopes
-from hubd.plugins.loopback.rules.decide import decide
-from hubd.plugins.loopback.rules.rule import Effect, NewRule, Rule, ToolCall
-from hubd.plugins.loopback.rules.scopes import InvalidScopeError
-from hubd.plugins.loopback.rules.subject import prepare
-from hubd.plugins.loopback.rules.words import InvalidPatternError
+from hubd.plugins.loopback.rules import decide, globs, paths, patterns, scopes, words
+from hubd.plugins.loopback.rules import subject as subjects
+from hubd.plugins.loopback.rules.rule import MAX_PATTERN, Effect, NewRule, Rule, ToolCall
 from hubd.storage import ids
 
 Tool = Annotated[str, Field(min_length=1, max_length=200, examples=["Bash"])]
-PatternText = Annotated[str, Field(max_length=patterns.MAX_PATTERN, examples=["git *"])]
+PatternText = Annotated[str, Field(max_length=MAX_PATTERN, examples=["git *"])]
 NewPatterns = Annotated[list[PatternText], Field(max_length=100, examples=[["git *"]])]
 Scope = Annotated[str, Field(min_length=1, max_length=4096, examples=["global"])]
 Seconds = Annotated[int, Field(ge=1, le=10 * 366 * 86400, examples=[3600])]
@@ -72,7 +69,7 @@ class Rules(LoopbackBase):
             await self._new_rule(effect, tool, pattern, scope),
             expires_at=None if expires_secs is None else now + expires_secs,
             uses_left=uses,
-            added_by=actor_text(actor),
+            added_by=who.actor_text(actor),
         )
         rule = await self.db.transaction(lambda tx: rule_store.add(tx, new, now))
         await self._warn(rule)
@@ -130,12 +127,12 @@ class Rules(LoopbackBase):
             session_id=session_id,
             session_name=session_name,
         )
-        subject = await self.host.in_thread(prepare, call)
+        subject = await self.host.in_thread(subjects.prepare, call)
         rules = list(await rule_store.all_rules(self.db))
         for pattern in allow or ():
             new = await self._new_rule("allow", tool, pattern, scope)
             rules.append(Rule(**{**vars(new), "key": _LAST_KEY}))
-        decision = await self.host.in_thread(decide, subject, rules, int(time.time()))
+        decision = await self.host.in_thread(decide.decide, subject, rules, int(time.time()))
         return events.RuleTested(
             effect=decision.effect,
             rules=[ids.text(rule.id) for rule in decision.rules if rule.is_stored],
@@ -150,7 +147,7 @@ class Rules(LoopbackBase):
         """Return a rule that is not stored, after a check of its parts."""
         try:
             patterns.check(effect, tool, pattern)
-        except InvalidPatternError as error:
+        except words.InvalidPatternError as error:
             raise InvalidParams(str(error), suggestion=PATTERN_HINT) from None
         return NewRule(
             effect=effect,
@@ -218,7 +215,7 @@ def rule_info(rule: Rule) -> events.RuleInfo:
 def _scope(scope: str, cwd: str) -> str:
     try:
         return scopes.normalized(scope, cwd)
-    except InvalidScopeError as error:
+    except scopes.InvalidScopeError as error:
         raise InvalidParams(str(error), suggestion=SCOPE_HINT) from None
 
 

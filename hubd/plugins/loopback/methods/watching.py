@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 
 from hubd.activation import Actor, Cancelled, Conflict, InvalidParams, PermissionDenied, method
 from hubd.activation.params import IdPrefix
-from hubd.plugins.claudecode.approvals import store
+from hubd.plugins.claudecode.approvals import store, who
 from hubd.plugins.claudecode.approvals.store import ApprovalRow
-from hubd.plugins.claudecode.approvals.who import is_asked
+from hubd.plugins.loopback import answering
 from hubd.plugins.loopback import approval_events as events
-from hubd.plugins.loopback.answering import outcome
-from hubd.plugins.loopback.dialogue import Dialogue
+from hubd.plugins.loopback import dialogue as dialogues
 from hubd.plugins.loopback.methods.base import LoopbackBase
 from hubd.storage import ids
 from hubd.storage.streams import streams
@@ -61,7 +60,7 @@ class Watching(LoopbackBase):
                         approval_id=ids.text(row.id),
                         status=row.status,
                         by=row.decided_by or "",
-                        text=outcome(row),
+                        text=answering.outcome(row),
                     )
                 changed.set()
 
@@ -71,7 +70,7 @@ class Watching(LoopbackBase):
         now = time.time()
         for row in await store.all_pending(self.db):
             is_here = stream is None or row.stream == stream.key
-            if is_here and row.key not in declined and is_asked(actor, row, now):
+            if is_here and row.key not in declined and who.is_asked(actor, row, now):
                 return row
         return None
 
@@ -82,7 +81,7 @@ class Watching(LoopbackBase):
         while not reply.done():
             current = await store.reread(self.db, row.key)
             if current.status != "pending":
-                reply.cancel(outcome(current))
+                reply.cancel(answering.outcome(current))
                 return
             changed.clear()
             wait = asyncio.create_task(changed.wait())
@@ -93,7 +92,7 @@ class Watching(LoopbackBase):
 
     async def _ask(self, actor: Actor, row: ApprovalRow) -> None:
         """Put one approval to the caller and record the answer; return if it declines."""
-        dialogue, problem = Dialogue(self.host, row.public()), ""
+        dialogue, problem = dialogues.Dialogue(self.host, row.public()), ""
         while True:
             try:
                 await self.answering.answer(actor, row, await dialogue.reply(problem))

@@ -11,14 +11,12 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from hubd.plugins.loopback.rules import globs, words
+from hubd.plugins.loopback.rules.rule import MAX_PATTERN
 from hubd.plugins.loopback.rules.words import InvalidPatternError
 from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.lazy_pattern import lazy_pattern
 
 Kind = Literal["command", "path", "url"]
-
-# The longest pattern; a longer value can't be remembered.
-MAX_PATTERN: Final = 64 * 1024
 
 PATH_FIELDS: Final = ("file_path", "notebook_path", "path")
 _FILE_TOOLS: Final = ("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "NotebookRead")

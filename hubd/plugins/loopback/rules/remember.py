@@ -1,13 +1,9 @@
 """The rule that an answer with `remember` stores: for the value that was asked, and only for it."""
 
-from typing import Literal
-
 from hubd.plugins.loopback.rules import globs, patterns
-from hubd.plugins.loopback.rules.rule import Effect, NewRule
+from hubd.plugins.loopback.rules.rule import MAX_PATTERN, Effect, NewRule, Remember
 from hubd.plugins.loopback.rules.subject import Subject
 from hubd.plugins.loopback.rules.words import InvalidPatternError
-
-Remember = Literal["session", "always"]
 
 
 def remembered(
@@ -24,8 +20,8 @@ def remembered(
     """
     call = subject.call
     pattern, resolved = _exact(subject, effect)
-    if len(pattern) > patterns.MAX_PATTERN:
-        raise InvalidPatternError(f"a rule has at most {patterns.MAX_PATTERN:,} characters")
+    if len(pattern) > MAX_PATTERN:
+        raise InvalidPatternError(f"a rule has at most {MAX_PATTERN:,} characters")
     if remember == "session":
         if call.session_id is None:
             raise InvalidPatternError("the call has no session")

@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from hubd.wire.lazy_dataclass import dataclass
 
 Effect = Literal["allow", "deny", "ask"]
+# The calls that the rule of an answer is for: those of the session, or all.
+Remember = Literal["session", "always"]
+# Characters of the longest pattern. A longer value can't be remembered.
+MAX_PATTERN: Final = 64 * 1024
 
 
 @dataclass(frozen=True)

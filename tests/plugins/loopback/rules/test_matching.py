@@ -8,8 +8,8 @@ import pytest
 
 from hubd.plugins.loopback.rules import globs, paths, patterns, scopes
 from hubd.plugins.loopback.rules.decide import decide
-from hubd.plugins.loopback.rules.remember import Remember, remembered
-from hubd.plugins.loopback.rules.rule import Effect, Rule, ToolCall
+from hubd.plugins.loopback.rules.remember import remembered
+from hubd.plugins.loopback.rules.rule import Effect, Remember, Rule, ToolCall
 from hubd.plugins.loopback.rules.subject import prepare
 from hubd.plugins.loopback.rules.words import InvalidPatternError
 

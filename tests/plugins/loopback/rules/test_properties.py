@@ -8,8 +8,8 @@ from typing import Any, get_args
 import pytest
 
 from hubd.plugins.loopback.rules.decide import decide
-from hubd.plugins.loopback.rules.remember import Remember, remembered
-from hubd.plugins.loopback.rules.rule import Decision, Effect, NewRule, Rule, ToolCall
+from hubd.plugins.loopback.rules.remember import remembered
+from hubd.plugins.loopback.rules.rule import Decision, Effect, NewRule, Remember, Rule, ToolCall
 from hubd.plugins.loopback.rules.subject import Subject, prepare
 from hubd.plugins.loopback.rules.words import InvalidPatternError
 
