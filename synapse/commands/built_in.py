@@ -174,7 +174,7 @@ def use(
     namespace, *words = context.args or [""]
     if clear or words == ["--clear"]:
         count = clear_defaults(hub, directory, namespace)
-        _print(f"removed {count} entries")
+        _print(f"removed {count} {'entry' if count == 1 else 'entries'}")
         return 0
     if not namespace:
         entries = preferences.all_defaults(hub.paths)
