@@ -23,7 +23,7 @@ _BINDINGS = (
     r'"\e\C-m": "\C-v\C-j"',
     r'"\e\C-j": "\C-v\C-j"',
     "tab: complete",
-    # A pasted text is one text, whatever lines it has. Python turns that off.
+    # A pasted text is one text with all its lines. Python turns that off.
     "set enable-bracketed-paste on",
 )
 

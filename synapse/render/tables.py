@@ -63,7 +63,7 @@ def table(columns: list[Column], width: int, indent: str = "") -> Iterator[Text]
 
 
 def _around_mark(cell: Cell, width: int) -> Cell:
-    """Return a cell whose first marked place stays visible when its text is cut."""
+    """Return a cell with a later start if its first marked place would be cut off."""
     if not cell.marks or cell_len(cell.text) <= width:
         return cell
     start, end = min(cell.marks)
