@@ -84,6 +84,11 @@ def test_one_event_is_a_heading_and_its_fields_below_each_other(home: Path) -> N
         ),
         (("cli", "pages", "--fields", "name", "--count", "0"), ["none"]),
         (("cli", "pages", "--fields", "type"), ["type  page"]),
+        (("plexus", "methods", "--query", "qqqqq"), ["none"]),
+        (
+            ("plexus", "methods", "--query", "ping", "--limit", "1"),
+            ["METHOD     DESCRIPTION", "echo.ping  Check whether the hub answers."],
+        ),
     ],
 )
 def test_the_hint_of_the_method_decides_the_view(
