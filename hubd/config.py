@@ -111,7 +111,8 @@ def port_setting(given: int | None, variable: str) -> int | None:
     if not text:
         return None
     if not text.isdecimal() or int(text) > 65535:
-        raise InvalidParams(f"{variable} is {text!r}, not a port (0 to 65535)", suggestion=SEE_HELP)
+        name = _name_of(given, variable)
+        raise InvalidParams(f"{name} is {text!r}, not a port (0 to 65535)", suggestion=SEE_HELP)
     return int(text)
 
 
@@ -126,10 +127,17 @@ def size_setting(given: int | None, variable: str) -> int | None:
         return None
     if not text.isdecimal() or not 1 <= int(text) <= LARGEST_MESSAGE_MIB:
         raise InvalidParams(
-            f"{variable} is {text!r}, not a size in MiB (1 to {LARGEST_MESSAGE_MIB})",
+            f"{_name_of(given, variable)} is {text!r}, not a size in MiB "
+            f"(1 to {LARGEST_MESSAGE_MIB})",
             suggestion=SEE_HELP,
         )
     return int(text)
+
+
+def _name_of(given: object, variable: str) -> str:
+    """Return the option of a setting if it was given, else its variable."""
+    options = {name: option.partition(" ")[0] for option, name, _, _ in SETTINGS}
+    return variable if given is None else options[variable]
 
 
 def text_setting(given: str | None, variable: str, default: str) -> str:

@@ -12,9 +12,9 @@ import pytest
 from tests.support import environment
 
 ROOT = Path(__file__).parent.parent
-# A method with its namespace.
 # Names of plugins that are also a shell, an option and a browser.
 ORDINARY_WORDS = {"bash", "file", "web"}
+# A method with its namespace.
 METHOD_PATH = re.compile(r"[a-z_]+(\.[a-z_]+)+")
 
 BASE = {"hubd.wire", "hubd.errors"}

@@ -54,8 +54,11 @@ class Event(BaseModel):
         """Give the subclass its `type` field before pydantic collects the fields."""
         check_arguments(name_of(cls), kwargs, ("tag", "summary", "kind"))
         super().__init_subclass__(**kwargs)
-        if "tag" in cls.__annotations__:
-            raise TypeError(f"{name_of(cls)}: an event cannot have a field named 'tag'")
+        for name in ("tag", "type"):
+            if name in cls.__annotations__:
+                raise TypeError(
+                    f"{name_of(cls)}: an event cannot have a field named '{name}'; rename it"
+                )
         cls.tag = tag or _WORD_START.sub("_", cls.__name__).lower()
         cls.__annotations__ = {"type": Literal[cls.tag], **cls.__annotations__}
         cls.type = cls.tag

@@ -271,7 +271,7 @@ class Handle(BaseModel):
         return described
 
     def __str__(self) -> str:
-        """The canonical text."""
+        """Return the canonical text."""
         return self._write(self._origin or self.origin)
 
     def __eq__(self, other: object) -> bool:

@@ -44,13 +44,15 @@ def resolver(function: Any = None, /, *, many: bool = False, **unknown: object) 
 
     def apply(target: F) -> F:
         where = f"{name_of(target)}: @resolver"
+        if isinstance(function, str):
+            raise TypeError(f"{where}: remove {function!r}; its hint is the handle type")
         check_arguments(where, unknown, _OPTIONS)
         if not isinstance(many, bool):
             raise TypeError(f"{where}: many={many!r} must be True or False")
         set_mark(target, ResolverMark(many))
         return target
 
-    return apply if function is None else apply(plain(function))
+    return apply if function is None or isinstance(function, str) else apply(plain(function))
 
 
 _OPTIONS: Final = tuple(resolver.__kwdefaults__ or ())

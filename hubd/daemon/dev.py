@@ -23,7 +23,7 @@ from hubd.errors import StartupFailed
 from hubd.process.tree import launcher
 from hubd.wire.paths import HOME_VARIABLE, Paths
 
-# Seconds between two looks at the files.
+# Seconds between two checks of the files.
 POLL_SECONDS: Final = 0.2
 # Directories with the files of many packages.
 INSTALLED: Final = ("site-packages", "dist-packages")
@@ -141,14 +141,20 @@ class _Session:
             daemon.wait()
 
     def _try_restart(self) -> None:
+        before = self._daemon
         try:
             ready = self._restart()
         except StartupFailed as error:
             self._say(f"hubd: {error.message}")
             ready = False
-        if not ready:
-            state = "the old version still runs" if self._daemon else "no daemon runs"
-            self._say(f"hubd: {state}; waiting for a change of the plugin's files")
+        if ready:
+            return
+        state = ""
+        if self._daemon is None:
+            state = "no daemon runs; "
+        elif self._daemon is before:
+            state = "the old version still runs; "
+        self._say(f"hubd: {state}waiting for a change of the plugin's files")
 
     def _restart(self) -> bool:
         """Start the daemon with the plugin as it is now; False if the plugin can't be loaded.

@@ -6,6 +6,7 @@ This module does not import the SDK, because both transports need it before the 
 from collections.abc import Iterable
 from dataclasses import field
 from time import monotonic
+from typing import Protocol
 
 from hubd.errors import InvalidParams
 from hubd.mcp.transports.delivery import Delivery
@@ -17,6 +18,13 @@ from hubd.wire.text import did_you_mean
 
 # Key of an HTTP request's `Access` in its ASGI scope.
 ACCESS = "hubd.access"
+
+
+class Begun(Protocol):
+    """A call that was begun before the SDK got its request."""
+
+    def abandon(self) -> None:
+        """End the call if its request ended before it waited for the call."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,8 @@ class Access:
     delivery: Delivery = field(default_factory=Delivery, compare=False)
     # Whether the request is so long that work on its params delays other clients.
     large: bool = False
+    # The call of this request, if it was begun already.
+    begun: Begun | None = field(default=None, compare=False)
 
     def offers(self, namespace: str) -> bool:
         """Return whether the connection offers a namespace. The hub checks the grants of calls."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from mcp.server import ServerRequestContext
+from mcp_types import ClientCapabilities, Implementation
 
 from hubd.mcp.access import ACCESS, Access
 from hubd.mcp.progress import MAX_MESSAGE, Message, Meter, one_line
@@ -22,6 +23,8 @@ log = logging.getLogger("hubd.transport")
 HEARTBEAT_SECONDS: Final = 10.0
 
 Ctx = ServerRequestContext[Any, Any]
+# A question of a call, the withdrawal of one, or the end of the call.
+Signal = Request | RequestClosed | Done
 
 
 def access_of(ctx: Ctx) -> Access:
@@ -29,10 +32,24 @@ def access_of(ctx: Ctx) -> Access:
     request: Any = ctx.request
     access: Access = request if isinstance(request, Access) else request.scope[ACCESS]
     params = ctx.session.client_params
-    if params is None:
-        return access
-    info = params.client_info
+    return access if params is None else with_name(access, params.client_info)
+
+
+def with_name(access: Access, info: Implementation) -> Access:
+    """Return the access with the name of the client."""
     return replace(access, client=replace(access.client, name=info.name, version=info.version))
+
+
+def unanswerable(capabilities: ClientCapabilities | None) -> str | None:
+    """Return why a client with these capabilities cannot answer questions; None if it can."""
+    asking = capabilities.elicitation if capabilities is not None else None
+    # An empty capability means forms: older clients know no other kind.
+    if asking is not None and (asking.form is not None or asking.url is None):
+        return None
+    return (
+        "this method asks a question, and this MCP client does not support elicitation. "
+        "Call the method with synapse or over the WebSocket"
+    )
 
 
 class Caller:
@@ -55,9 +72,9 @@ class Caller:
         # Templates of the events' lines, by event type.
         self._summaries = summaries
         # Questions, and the end of the call, for the request that waits for them.
-        self.signals: asyncio.Queue[Request | RequestClosed | Done] = asyncio.Queue()
+        self.signals: asyncio.Queue[Signal] = asyncio.Queue()
         self.meter = Meter(time.monotonic(), HEARTBEAT_SECONDS)
-        # Set when the meter has a new report.
+        # Set when the meter has a new report, and at each signal.
         self.updated = asyncio.Event()
         self.offers = access.offers
         # Resolved when the result was sent; None if the method does not wait for that.
@@ -72,7 +89,7 @@ class Caller:
             message = item.message
             self._note(lambda: printable(message[:MAX_MESSAGE]), item.percentage)
         elif isinstance(item, Request):
-            self.signals.put_nowait(item)
+            self._signal(item)
         else:
             self.post(item)
 
@@ -82,12 +99,18 @@ class Caller:
         elif isinstance(item, Error):
             self.collected.error = item
         elif isinstance(item, RequestClosed | Done):
-            self.signals.put_nowait(item)
+            self._signal(item)
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         self._sent = handed_over
         # The method has ended and its result is complete. The call ends when it is sent.
-        self.signals.put_nowait(Done(b""))
+        self._signal(Done(b""))
+
+    async def wait_for_signal(self, *, or_event: bool) -> None:
+        """Wait until there is a signal, or also until the first event."""
+        while self.signals.empty() and not (or_event and self.meter.has_news):
+            self.updated.clear()
+            await self.updated.wait()
 
     def finish(self, delivery: Delivery | None = None) -> None:
         """Report the delivery of the complete result; None if the hub itself takes it."""
@@ -97,6 +120,10 @@ class Caller:
             self._sent.set_result(True)
         else:
             delivery.report_to(self._sent)
+
+    def _signal(self, signal: Signal) -> None:
+        self.signals.put_nowait(signal)
+        self.updated.set()
 
     def _note(self, message: Message, percentage: float | None = None) -> None:
         self.meter.note(message, percentage)

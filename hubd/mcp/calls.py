@@ -8,12 +8,14 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
     CallToolResult,
+    ClientCapabilities,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
@@ -25,11 +27,12 @@ from pydantic import ValidationError
 
 from hubd.errors import HubError, Overloaded, Unavailable
 from hubd.mcp.access import Access
-from hubd.mcp.caller import Caller, Ctx, Reporter, access_of
+from hubd.mcp.caller import Caller, Ctx, Reporter, Signal, access_of, unanswerable
 from hubd.mcp.questions import answer_of, form_of
 from hubd.mcp.results import Collected, tool_result
 from hubd.mcp.spool import MAX_RESULT_BYTES, Spool
 from hubd.mcp.tools import HubTool
+from hubd.mcp.transports.delivery import Delivery
 from hubd.plexus.dispatch import Call
 from hubd.rpc.calls import RunningCall
 from hubd.rpc.clients import Clients
@@ -40,6 +43,8 @@ log = logging.getLogger("hubd.transport")
 
 # The limit of concurrent calls of all MCP clients together.
 MAX_CALLS: Final = 1024
+# Seconds that a call may take without the SDK, which notices if its client disconnects.
+SOON_SECONDS: Final = 0.1
 # Seconds that a question waits for the request with its answer.
 PARKED_SECONDS: Final = 600.0
 # How many times a question is asked if its answers are invalid.
@@ -69,18 +74,63 @@ class _Question:
 
 
 @dataclass
-class _Run:
-    """A running call, which may outlive the request that started it."""
+class Run:
+    """A call, which may outlive the request that started it."""
 
     tool: HubTool
     caller: Caller
-    running: RunningCall
+    # None if the call failed at once.
+    running: RunningCall | None
+    # A signal that `ends_soon` took, for the request that follows the call.
+    signal: Signal | None = None
+    # Whether a request waits for the end of the call, or did.
+    is_followed: bool = False
     # While it is parked: its question, and the timer that cancels it without an answer.
     question: _Question | None = None
     expiry: asyncio.TimerHandle | None = None
 
+    async def ends_soon(self, *, reports: bool) -> bool:
+        """Wait for a moment; return whether the call has ended, and its result is complete.
+
+        Args:
+            reports: Whether the client wants progress, so that the first event ends the wait.
+        """
+        caller = self.caller
+        # The call has begun before this continues, and most calls never wait.
+        await asyncio.sleep(0)
+        if caller.signals.empty():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SOON_SECONDS):
+                    await caller.wait_for_signal(or_event=reports)
+        if caller.signals.empty():
+            return False
+        self.signal = caller.signals.get_nowait()
+        return isinstance(self.signal, Done)
+
+    async def next_signal(self) -> Signal:
+        """Return the next question, the withdrawal of one, or the end of the call."""
+        signal, self.signal = self.signal, None
+        return signal if signal is not None else await self.caller.signals.get()
+
+    def complete(self, delivery: Delivery) -> Collected:
+        """Return the events of the call, which has ended.
+
+        Args:
+            delivery: Reports whether the response with the events was sent.
+        """
+        self.is_followed = True
+        self.caller.finish(delivery)
+        return self.caller.collected
+
+    def abandon(self) -> None:
+        """End the call if its request ended before it waited for the call."""
+        if not self.is_followed:
+            self.end("the client cancelled the call")
+
     def end(self, reason: str) -> None:
-        self.running.cancel(reason)
+        """Cancel the call and drop its result."""
+        if self.running is not None:
+            self.running.cancel(reason)
         self.caller.collected.discard()
 
 
@@ -92,7 +142,7 @@ class ToolCalls:
         self._spool = spool
         self._active = 0
         # Calls that wait for a request with an answer; the oldest first.
-        self._parked: dict[str, _Run] = {}
+        self._parked: dict[str, Run] = {}
         # Tasks that ask clients of the older protocol.
         self._asking: set[asyncio.Task[None]] = set()
 
@@ -103,14 +153,32 @@ class ToolCalls:
         arguments: Mapping[str, Any],
         access: Access,
     ) -> ToolAnswer:
-        """Call a method. Cancelling this cancels the method."""
+        """Call a method, or follow the call that was begun. Cancelling this cancels the method."""
+        run = access.begun
+        if not isinstance(run, Run):
+            run = self.begin(tool, arguments, access, ctx.session.client_capabilities)
+        return await self._follow(ctx, run)
+
+    def begin(
+        self,
+        tool: HubTool,
+        arguments: Mapping[str, Any],
+        access: Access,
+        capabilities: ClientCapabilities | None,
+    ) -> Run:
+        """Start the call of a method.
+
+        Args:
+            tool: The method.
+            arguments: Its arguments.
+            access: The access of the client.
+            capabilities: The parts of the protocol that the client supports.
+        """
         # A text-only result has no place for a link to the rest.
         collected = Collected(None, MAX_RESULT_BYTES) if tool.text_only else Collected(self._spool)
-        caller = Caller(access, collected, _unanswerable(ctx), tool.summaries)
+        caller = Caller(access, collected, unanswerable(capabilities), tool.summaries)
         running = self._start(tool.path, arguments, caller, large=access.large)
-        if running is None:
-            return tool_result(collected)
-        return await self._follow(ctx, _Run(tool, caller, running))
+        return Run(tool, caller, running)
 
     async def collect(self, path: str, arguments: Mapping[str, Any], access: Access) -> Collected:
         """Return all events of a method that is read as a resource; it cannot ask questions."""
@@ -179,13 +247,14 @@ class ToolCalls:
     def _count_down(self, ended: RunningCall) -> None:
         self._active -= 1
 
-    async def _follow(self, ctx: Ctx, run: _Run) -> ToolAnswer:
+    async def _follow(self, ctx: Ctx, run: Run) -> ToolAnswer:
         """Wait for the end of a call, or for a question that ends this request."""
         caller, reporter = run.caller, Reporter(ctx, run.caller)
+        run.is_followed = True
         asking: asyncio.Task[None] | None = None
         asked = ""
         try:
-            while not isinstance(signal := await caller.signals.get(), Done):
+            while not isinstance(signal := await run.next_signal(), Done):
                 if asking is not None and (
                     isinstance(signal, Request) or signal.request_id == asked
                 ):
@@ -209,8 +278,8 @@ class ToolCalls:
                 self._asking.add(asking)
                 asking.add_done_callback(self._asking.discard)
             await reporter.finish()
-            caller.finish(access_of(ctx).delivery)
-            return tool_result(caller.collected, text_only=run.tool.text_only)
+            collected = run.complete(access_of(ctx).delivery)
+            return tool_result(collected, text_only=run.tool.text_only)
         except BaseException:
             run.end("the client cancelled the call")
             raise
@@ -219,7 +288,7 @@ class ToolCalls:
             if asking is not None:
                 asking.cancel()
 
-    async def _ask(self, ctx: Ctx, run: _Run, question: _Question) -> None:
+    async def _ask(self, ctx: Ctx, run: Run, question: _Question) -> None:
         """Send a question to a client of the older protocol, and its answer to the method."""
         answered = False
         try:
@@ -238,7 +307,7 @@ class ToolCalls:
             run.caller.collected.advice.append(Guidance(b"", "cancelled", advice, []))
             self._answer(run, question, ElicitResult(action="cancel"))
 
-    def _answer(self, run: _Run, question: _Question, result: ElicitResult | None) -> bool:
+    def _answer(self, run: Run, question: _Question, result: ElicitResult | None) -> bool:
         """Pass an answer to the method; return False if the question must be asked again."""
         questions, asked = self._clients.questions, question.request
         problem: str | None = "the request had no answer"
@@ -262,7 +331,7 @@ class ToolCalls:
         declined = {"type": "cancelled"}
         self._clients.questions.answer(request.request_id, declined, caller.client.actor)
 
-    def _park(self, run: _Run, question: _Question) -> InputRequiredResult:
+    def _park(self, run: Run, question: _Question) -> InputRequiredResult:
         if len(self._parked) >= MAX_CALLS:
             self._expire(next(iter(self._parked)))
         state = secrets.token_urlsafe(16)
@@ -273,7 +342,7 @@ class ToolCalls:
             input_requests={QUESTION: ElicitRequest(params=question.form)}, request_state=state
         )
 
-    def _unpark(self, state: str) -> _Run | None:
+    def _unpark(self, state: str) -> Run | None:
         run = self._parked.pop(state, None)
         if run is not None and run.expiry is not None:
             run.expiry.cancel()
@@ -293,16 +362,3 @@ async def _elicit(ctx: Ctx, form: ElicitRequestFormParams) -> ElicitResult | Non
         )
     except ValidationError:
         return None
-
-
-def _unanswerable(ctx: Ctx) -> str | None:
-    """Return why the client cannot answer questions; None if it can."""
-    capabilities = ctx.session.client_capabilities
-    asking = capabilities.elicitation if capabilities is not None else None
-    # An empty capability means forms: older clients know no other kind.
-    if asking is not None and (asking.form is not None or asking.url is None):
-        return None
-    return (
-        "this method asks a question, and this MCP client does not support elicitation. "
-        "Call the method with synapse or over the WebSocket"
-    )

@@ -1,8 +1,10 @@
 """Check JSON Schemas against the metaschema of draft 2020-12, flattened into one schema.
 
-The first `tools/list` checks about 170 schemas while the client waits. That takes 0.25 s here
-and 1.6 s with jsonschema's own `META_SCHEMA`. The published metaschema is slow because its parts
-refer to each other by `$dynamicRef`, which allows extensions that this check does not need.
+A client waits for the first `tools/list`, which checks the schemas of all tools. For the 282
+schemas of the built-in methods that takes 0.1 s here, and 0.6 s with jsonschema's own
+`check_schema`. The published metaschema is slow because its parts refer to each other by
+`$dynamicRef`, which allows extensions that this check does not need. A test compares the verdicts
+of both.
 """
 
 from typing import Any, Final

@@ -69,7 +69,7 @@ class LazyMcp:
             self._ready = asyncio.get_running_loop().create_future()
             # A separate task, because the server must end in the task in which it began.
             self._task = asyncio.create_task(self._run(self._ready), name="MCP server")
-        return await asyncio.shield(self._ready)
+        return self._ready.result() if self._ready.done() else await asyncio.shield(self._ready)
 
     async def _run(self, ready: "asyncio.Future[HubMcp]") -> None:
         try:

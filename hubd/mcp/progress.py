@@ -4,9 +4,9 @@ MCP requires that progress grows with every notification, also if a method repea
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.summary import event_line
@@ -76,6 +76,20 @@ class Meter:
         least = self._progress + (_STEP if self._total is not None else 1.0)
         self._progress = max(least, percentage if percentage is not None else least)
         return Report(self._progress, self._total, message())
+
+
+def encode_report(token: str | int, report: Report) -> bytes:
+    """Return a notification as JSON, equal to the notification that the SDK sends.
+
+    Args:
+        token: The token of the request that wants progress.
+        report: The report.
+    """
+    params: dict[str, Any] = {"progressToken": token, "progress": report.progress}
+    if report.total is not None:
+        params["total"] = report.total
+    params["message"] = report.message
+    return to_json({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
 
 def one_line(content: bytes, content_type: str, summaries: Mapping[str, str]) -> str:

@@ -6,10 +6,17 @@ The `render` of a single event, or a single string, is sent as text; other event
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent
+from mcp_types import (
+    SERVER_INFO_META_KEY,
+    CallToolResult,
+    ContentBlock,
+    ResourceLink,
+    TextContent,
+)
+from mcp_types.methods import serialize_server_result
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from hubd.errors import HubError
@@ -135,11 +142,7 @@ def tool_result(collected: Collected, *, text_only: bool = False) -> CallToolRes
     content: list[ContentBlock] = []
     if events or collected.spooled is None:
         content.append(text)
-        if (
-            collected.count == 1
-            and isinstance(events[0], dict)
-            and _own_text(events[0]) is not None
-        ):
+        if collected.count == 1 and _has_render(events):
             # Some clients show the model only the structured content.
             structured["text"] = text.text
     elif (lone := collected.lone_text) is not None and len(lone.encode()) <= INLINE_BYTES:
@@ -160,6 +163,54 @@ def tool_result(collected: Collected, *, text_only: bool = False) -> CallToolRes
         )
     content += _notes(collected.advice)
     return CallToolResult(content=content, structured_content=structured)
+
+
+def encode_response(
+    request_id: str | int,
+    collected: Collected,
+    version: str,
+    server_info: Mapping[str, Any],
+    *,
+    text_only: bool = False,
+) -> bytes:
+    """Return the response to a tool call as JSON, equal to the response that the SDK writes.
+
+    Args:
+        request_id: The id of the request.
+        collected: The events of the call.
+        version: The version of the protocol, which is one without sessions.
+        server_info: The name and version of this server.
+        text_only: Whether the result has no structured content.
+    """
+    if not text_only and (plain := _plain_result(collected)) is not None:
+        parts = (to_json(request_id), plain, to_json({SERVER_INFO_META_KEY: server_info}))
+        return b'{"jsonrpc":"2.0","id":%b,"result":{%b,"_meta":%b}}' % parts
+    result = tool_result(collected, text_only=text_only)
+    dumped = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    shaped = serialize_server_result("tools/call", version, dumped)
+    shaped["_meta"] = {**shaped.get("_meta", {}), SERVER_INFO_META_KEY: server_info}
+    return to_json(readable({"jsonrpc": "2.0", "id": request_id, "result": shaped}))
+
+
+def _plain_result(collected: Collected) -> bytes | None:
+    """Return the fields of a result that is only events, with the bytes of the events.
+
+    None if there is more to report, or if an event is not JSON as all clients read it.
+    """
+    inline = collected.inline
+    if not inline or collected.error or collected.spooled or collected.advice:
+        return None
+    try:
+        # A plugin's own JSON could break the message around it, and was not parsed before.
+        events = [from_json(event, allow_inf_nan=False) for event in inline]
+    except ValueError:
+        return None
+    text = to_json(text_of(events, inline))
+    more = b',"text":%b' % text if _has_render(events) else b""
+    return (
+        b'"content":[{"text":%b,"type":"text"}],"isError":false,"resultType":"complete",'
+        b'"structuredContent":{"events":[%b],"count":%d,"truncated":false%b}'
+    ) % (text, b",".join(inline), collected.count, more)
 
 
 def read_events(encoded: Sequence[bytes]) -> list[Any]:
@@ -196,6 +247,11 @@ def _own_text(event: Any) -> str | None:
     """Return the text of an event that is a string or has a `render`."""
     text = event.get("render") if isinstance(event, dict) else event
     return text if isinstance(text, str) else None
+
+
+def _has_render(events: Sequence[Any]) -> bool:
+    """Return whether there is one event, with a `render`."""
+    return len(events) == 1 and isinstance(events[0], dict) and _own_text(events[0]) is not None
 
 
 def _text_in(content: bytes) -> str | None:

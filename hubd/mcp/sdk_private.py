@@ -14,11 +14,16 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import h11
 from uvicorn import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
+
+from hubd.mcp.transports.delivery import BODY
+from hubd.mcp.transports.plain_requests import PlainRequest, read_plain
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext
@@ -109,6 +114,14 @@ class GatheringTransport:
         else:
             self._parts.append(data)
 
+    def is_closing(self) -> bool:
+        """Return whether the connection is closing."""
+        return self._transport.is_closing()
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes the kernel has not taken."""
+        return self._transport.get_write_buffer_size()
+
     def close(self) -> None:
         """Close the connection after everything was written."""
         self._flush()
@@ -128,11 +141,62 @@ class GatheringTransport:
         return getattr(self._transport, name)
 
 
+class _PlainCycle(RequestResponseCycle):
+    """A plain request and its response, which is written without h11."""
+
+    # Whether the end of the body follows from chunks, because its length was not announced.
+    _is_chunked = False
+
+    async def send(self, message: Any) -> None:
+        """Send a message, as ASGI's `send` does."""
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        if message["type"] == "http.response.start":
+            self.response_started = True
+            self.transport.write(self._head(message["status"], message.get("headers", [])))
+            return
+        body, is_last = message.get("body", b""), not message.get("more_body", False)
+        if self._is_chunked:
+            chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            body = chunk + (b"0\r\n\r\n" if is_last else b"")
+        if body:
+            self.transport.write(body)
+        if is_last:
+            self.response_complete = True
+            self.message_event.set()
+            if not self.keep_alive:
+                self.transport.close()
+            self.on_response()
+
+    def _head(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+        headers = [*self.default_headers, *headers]
+        if not any(name == b"content-length" for name, _ in headers):
+            self._is_chunked = True
+            headers.append((b"transfer-encoding", b"chunked"))
+        if CLOSE_HEADER in headers:
+            self.keep_alive = False
+        lines = [b"HTTP/1.1 %d %b" % (status, STATUS_PHRASES[status])]
+        lines += [b"%b: %b" % header for header in headers]
+        head = b"\r\n".join([*lines, b"", b""])
+        if head.count(b"\n") != len(lines) + 1:
+            raise ValueError("a header of a response has more than one line")
+        return head
+
+
 class HttpConnection(H11Protocol):
-    """uvicorn's HTTP/1.1 connection, with the state that limits need under plain names."""
+    """uvicorn's HTTP/1.1 connection, with the state that limits need under plain names.
+
+    A plain request does not pass through h11. It becomes a cycle of uvicorn as any other.
+    """
 
     def __init__(self, config: Config, state: HttpState, app_state: dict[str, Any]) -> None:
         super().__init__(config, state, app_state)
+        # Bytes after the plain request that is being answered; None if h11 has the connection.
+        self._ahead: bytes | None = None
+        # Whether h11 waits for a new request and has no byte of it.
+        self._is_h11_idle = True
         # Has the connection after a WebSocket request; None before.
         self._successor: asyncio.Protocol | None = None
 
@@ -144,6 +208,57 @@ class HttpConnection(H11Protocol):
     def gathering(self) -> AbstractContextManager[None]:
         """Write everything inside the block at once, at its end."""
         return self._gathered.gathering()
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a plain request; h11 gets everything else."""
+        if self._ahead is not None:
+            self._ahead += data
+            self.flow.pause_reading()
+        elif self._is_h11_idle and (request := read_plain(data)) is not None:
+            self._unset_keepalive_if_required()
+            self._answer(request)
+        else:
+            self._is_h11_idle = False
+            super().data_received(data)
+
+    def _answer(self, request: PlainRequest) -> None:
+        """Begin the answer to a plain request, as uvicorn does for a request of h11."""
+        self._ahead = b""
+        path, _, query = request.target.partition(b"?")
+        self.headers = request.headers
+        self.scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme or "http",
+            "method": "POST",
+            "root_path": "",
+            "path": unquote(path.decode("ascii")),
+            "raw_path": path,
+            "query_string": query,
+            "headers": self.headers,
+            "state": {**self.app_state, BODY: request.body},
+        }
+        self.cycle = _PlainCycle(
+            scope=self.scope,
+            conn=self.conn,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            on_response=self.on_response_complete,
+        )
+        self.cycle.body += request.body
+        self.cycle.more_body = False
+        self.cycle.message_event.set()
+        task = self.loop.create_task(self.cycle.run_asgi(self.app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
 
     @property
     def is_handed_over(self) -> bool:
@@ -199,7 +314,13 @@ class HttpConnection(H11Protocol):
     def on_response_complete(self) -> None:
         """Call `response_completed` after uvicorn's own work."""
         super().on_response_complete()
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            states = (self.conn.our_state, self.conn.their_state)
+            self._is_h11_idle = states == (h11.IDLE, h11.IDLE) and not self.conn.trailing_data[0]
         self.response_completed()
+        if ahead and not self.transport.is_closing():
+            self.data_received(ahead)
 
     def response_completed(self) -> None:
         """Do what a subclass has to do after each response."""
@@ -220,6 +341,8 @@ def http_config(app: Any, max_head_bytes: int, keep_alive_seconds: int) -> Confi
         lifespan="off",
         log_config=None,
         access_log=False,
+        # Headers of a proxy would need an extra layer around each request.
+        proxy_headers=False,
         h11_max_incomplete_event_size=max_head_bytes,
         timeout_keep_alive=keep_alive_seconds,
     )

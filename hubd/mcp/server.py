@@ -58,7 +58,15 @@ from hubd.mcp.resources import Resources, not_found
 from hubd.mcp.results import printable, readable
 from hubd.mcp.sdk_private import http_handler
 from hubd.mcp.spool import Spool
-from hubd.mcp.tools import ToolList, all_methods, list_tools, no_such_tool, with_unlisted
+from hubd.mcp.tools import (
+    HubTool,
+    ToolList,
+    all_methods,
+    list_tools,
+    no_such_tool,
+    with_unlisted,
+)
+from hubd.mcp.transports.plain_calls import PlainCalls
 from hubd.mcp.uris import NoSuchResource
 from hubd.plexus.host import PlexusHost
 from hubd.plexus.hub import Change
@@ -103,6 +111,8 @@ class HubMcp:
         # The reports about methods that are not tools.
         self._reported: list[tuple[str, str]] = []
         self.server = _server(self, clients.hub.name)
+        self.server_info: Mapping[str, Any] = self.server.server_info_stamp
+        self.plain_calls = PlainCalls(self, self._calls)
         self.http_handler = http_handler(
             self.server, MAX_LEGACY_SESSIONS, clients.max_message_bytes
         )
@@ -134,8 +144,19 @@ class HubMcp:
 
         If that fails, the call reports the error.
         """
-        with suppress(Exception):
-            await self._current_tools()
+        if self._tools_hash != self._hub.hash:
+            with suppress(Exception):
+                await self._current_tools()
+
+    def plain_tool(self, name: str, access: Access) -> HubTool | None:
+        """Implement `plain_calls.Source`."""
+        tools = self._tools
+        if tools is None or self._tools_hash != self._hub.hash:
+            return None
+        tool = tools.find(name)
+        if tool is None or not offered(tool.namespace, access.profile):
+            return None
+        return None if tool.has_headers else tool
 
     async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
         """`tools/list`."""

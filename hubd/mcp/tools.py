@@ -11,7 +11,9 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import X_MCP_HEADER_KEY
 from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
+from pydantic_core import to_json
 
 from hubd.mcp.access import Access
 from hubd.mcp.metaschema import problem_of
@@ -19,7 +21,7 @@ from hubd.plexus.hub import Hub
 from hubd.plexus.namespace import UNIVERSAL_METHODS, resolves
 from hubd.wire.lazy_dataclass import dataclass
 from hubd.wire.schema import JsonSchema, MethodSchema
-from hubd.wire.summary import COLUMNS_KEYWORD, SUMMARY_KEYWORD
+from hubd.wire.summary import KEYWORDS, SUMMARY_KEYWORD
 from hubd.wire.text import nearest_names, suggestion
 
 # Clients prepend `mcp__plexus__`, and model APIs accept 64 characters.
@@ -33,6 +35,8 @@ MAX_NESTING: Final = 50
 MAX_SCHEMA_BYTES: Final = 256 * 1024
 # The most tools that the error for an unknown tool names in its text.
 MAX_NAMES: Final = 60
+# A parameter with this keyword, as JSON, is repeated in a header.
+_HEADER_KEY: Final = f'"{X_MCP_HEADER_KEY}"'.encode()
 
 # The formats that JSON Schema defines. Some clients warn about every other one.
 _FORMATS: Final = frozenset(
@@ -50,8 +54,6 @@ _SCHEMAS: Final = frozenset(
         *("unevaluatedProperties", "contentSchema"),
     )
 )
-# The hub's own keywords, for terminals.
-_OWN_KEYWORDS: Final = (SUMMARY_KEYWORD, COLUMNS_KEYWORD)
 _NAMED_SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
 
 # Keywords that model APIs reject at the top of a schema, and `$schema`, which is implied.
@@ -87,6 +89,8 @@ class HubTool:
     text_only: bool
     # Templates of its events' lines, by event type.
     summaries: Mapping[str, str] = field(default_factory=dict)
+    # Whether headers repeat some of its arguments, so that the SDK has to compare them.
+    has_headers: bool = False
 
     @property
     def path(self) -> str:
@@ -176,8 +180,9 @@ def list_tools(methods: Iterable[tuple[str, MethodSchema]], separator: str = "."
             continue
         text_only = bool(method.get("annotations", {}).get("mcp", {}).get("text_only"))
         summaries = _summaries(method["returns"])
+        has_headers = _HEADER_KEY in to_json(tool.input_schema)
         tools[tool.name] = flat[flat_name] = HubTool(
-            namespace, method["name"], tool, text_only, summaries
+            namespace, method["name"], tool, text_only, summaries, has_headers
         )
     return ToolList(tools, flat, refused)
 
@@ -289,7 +294,7 @@ def for_clients(schema: Any) -> Any:
             kept[keyword] = {name: for_clients(part) for name, part in value.items()}
         elif keyword in _SCHEMAS:
             kept[keyword] = for_clients(value)
-        elif keyword not in _OWN_KEYWORDS and (keyword != "format" or value in _FORMATS):
+        elif keyword not in KEYWORDS and (keyword != "format" or value in _FORMATS):
             kept[keyword] = value
     return kept
 

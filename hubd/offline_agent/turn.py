@@ -191,7 +191,7 @@ class Turn:
             raise _TooManyRounds
 
     def _hanging(self) -> Iterator[str]:
-        yield "offline agent: waiting, as asked, until somebody interrupts"
+        yield "offline agent: waiting, as asked, for an interrupt"
         while True:
             self._pipes.wait(None)
 

@@ -69,6 +69,8 @@ def sources(named: Sequence[str] = ()) -> Iterator[Source]:
     from importlib.metadata import entry_points
 
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
-        yield Source(point.value, f"entry point {point.name}")
+        # An author may run a plugin that is installed too.
+        if point.value not in named:
+            yield Source(point.value, f"entry point {point.name}")
     for target in named:
         yield Source(target, "--plugin")

@@ -312,7 +312,7 @@ class Call:
         except (ActivationNotFound, MethodNotFound):
             if self.actor.grants is None:
                 raise
-            # The names that exist are not for this caller.
+            # The error must not list names that this caller may not see.
             raise refusal(self.hub, self.actor, path) from None
 
     def _begin(self, route: Route, params: Mapping[str, Any]) -> Any:

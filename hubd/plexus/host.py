@@ -29,7 +29,7 @@ from hubd.activation.templates import Style, TemplateSource
 from hubd.errors import Cancelled, ExecutionError, HubError, Internal, Timeout
 from hubd.plexus.dispatch import Call, current_call
 from hubd.plexus.hub import Hub
-from hubd.plexus.nested_call import NO_CALLER, NestedCaller
+from hubd.plexus.nested_call import NO_CALLER, Events, NestedCaller, NestedEvents
 from hubd.plexus.params.json_values import to_json_values
 from hubd.plexus.questions import Questions
 from hubd.plexus.resolve import resolve, resolve_each
@@ -108,11 +108,12 @@ class PlexusHost:
         finally:
             _acting.reset(token)
 
-    @asynccontextmanager
-    async def call(
-        self, method: str, /, **params: Any
-    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    def call(self, method: str, /, **params: Any) -> NestedEvents:
         """As `Host.call`."""
+        return NestedEvents(self._calling(method, params), method)
+
+    @asynccontextmanager
+    async def _calling(self, method: str, params: dict[str, Any]) -> AsyncIterator[Events]:
         caller = NestedCaller(_current_call(), self.client, method)
         # Params of plugins are validated by the same rules as those of clients.
         call = Call(self._hub, method, to_json_values(params), caller)
@@ -249,7 +250,15 @@ class PlexusHost:
         call = _current_call()
         if call is None or call.ended:
             raise Internal("after_sent needs a running call")
-        call.after_sent(callback)
+
+        async def run(delivered: bool) -> None:
+            result: object = callback(delivered)
+            if not inspect.isawaitable(result):
+                name = getattr(callback, "__qualname__", repr(callback))
+                raise TypeError(f"after_sent got {name}; write it with `async def`")
+            await result
+
+        call.after_sent(run)
 
     @must_await
     async def in_thread(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -278,6 +287,11 @@ class PlexusHost:
         from hubd.process.child import ChildProcess as Child
         from hubd.process.environment import child_environment
 
+        if isinstance(command, str):
+            raise TypeError(
+                f"host.process got the text {command[:80]!r}; write a list with the program and "
+                'each argument, such as ["ls", "-l"]'
+            )
         options.setdefault("stdin", b"")
         child = Child(
             command,

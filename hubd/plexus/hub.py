@@ -200,9 +200,11 @@ class Hub:
         check_migrations(where, activation.migrations)
         taken = name in above.children or name in above.activation.methods
         if taken or (above is self.root and name in (self.name, *RESERVED)):
+            other = above.children.get(name)
+            owner = f"{name_of(type(other.activation))} has it. " if other else ""
             raise Conflict(
                 f"the name '{name}' is taken in '{above.path}'",
-                suggestion="Give the plugin another namespace",
+                suggestion=f"{owner}Give the plugin another namespace",
             )
         path = name if above is self.root else f"{above.path}.{name}"
         if path.count(".") >= MAX_DEPTH:

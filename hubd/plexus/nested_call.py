@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, NoReturn, TypeAlias
 
 from pydantic_core import from_json
 
@@ -11,8 +12,40 @@ from hubd.plexus.dispatch import Call
 from hubd.wire.caller import Client, Context
 from hubd.wire.item import Data, Done, Error, Guidance, Item, Request, RequestClosed
 
+Events: TypeAlias = AsyncIterator[dict[str, Any]]
+
 # The reason why a question can't be asked outside of a call.
 NO_CALLER: Final = "there is no caller to ask: this code does not run in a call"
+
+
+class NestedEvents:
+    """The block of `host.call`. Other uses of it are explained."""
+
+    def __init__(self, block: AbstractAsyncContextManager[Events], method: str) -> None:
+        self._block = block
+        self._method = method
+
+    async def __aenter__(self) -> Events:
+        """Start the call."""
+        return await self._block.__aenter__()
+
+    async def __aexit__(self, *failure: Any) -> bool | None:
+        """End the call."""
+        return await self._block.__aexit__(*failure)
+
+    def __aiter__(self) -> NoReturn:
+        """Refuse `async for` without the block."""
+        raise self._misused()
+
+    def __await__(self) -> NoReturn:
+        """Refuse `await`."""
+        raise self._misused()
+
+    def _misused(self) -> TypeError:
+        return TypeError(
+            f"host.call({self._method!r}, …) is a block: write `async with host.call(…) as events` "
+            "and read the events inside; for one event, write `await host.call_one(…)`"
+        )
 
 
 class NestedCaller:

@@ -310,6 +310,8 @@ class ChildProcess:
 def _find(name: str, env: Mapping[str, str]) -> str:
     program = shutil.which(name, path=env.get("PATH", os.defpath))
     if program is None:
-        raise Unavailable(f"there is no program {name}")
+        raise Unavailable(
+            f"there is no program {name}", suggestion="Install it, or correct its name or the PATH"
+        )
     # The child runs in another directory.
     return str(Path(program).absolute())

@@ -20,7 +20,7 @@ MAX_UNSENT_BYTES: Final = 1024 * 1024
 # Concurrent calls of one client.
 MAX_CALLS: Final = 1024
 
-# The caller context of a call that brings none.
+# The caller context of a call without one.
 NO_CONTEXT: Final = Context()
 
 

@@ -1,4 +1,4 @@
-"""When the queued frames of all connections are sent: few callbacks for many connections."""
+"""Schedule the flushes of all connections with as few callbacks as possible."""
 
 import asyncio
 from typing import Final, Protocol

@@ -137,7 +137,7 @@ def _extent(data: bytes, at: int) -> tuple[int, int]:
 def _unmask(data: bytes, key: bytes) -> bytes:
     """Return the unmasked payload.
 
-    One exclusive or of two long numbers is a hundred times faster than a loop over bytes.
+    One XOR of two long integers is a hundred times faster than a loop over bytes.
     """
     size = len(data)
     mask = (key * (size // _KEY_BYTES + 1))[:size]

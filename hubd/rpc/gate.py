@@ -14,7 +14,7 @@ _OURS: Final = lazy_pattern(
     r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII
 )
 
-# The names in an own address.
+# The host names of the daemon's addresses.
 _NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 # Header with the token of the session that a client belongs to.

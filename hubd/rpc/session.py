@@ -51,7 +51,7 @@ Action = Reply | Start | Cancel | Answer
 
 
 class Session:
-    """One connection's side of the protocol."""
+    """The protocol's state of one connection."""
 
     def __init__(self, root: str) -> None:
         self._respond = f"{root}.respond"
@@ -63,7 +63,7 @@ class Session:
         self._last = 0
 
     def receive(self, message: bytes) -> Action | None:
-        """What one message asks for; None for a notification that needs nothing done.
+        """Return the action for one message; None for a notification that needs no action.
 
         Raises:
             TooLarge: The message exceeds a limit. The connection must be closed.
@@ -81,7 +81,7 @@ class Session:
                 return _answer(request)
             if request.method == self._cancel:
                 return _cancel(request)
-            # Nobody could be told the subscription of a call that wants no reply.
+            # Without a reply, the client could not learn the subscription of its call.
             return self._start(request, message) if request.wants_reply else None
         except Malformed as error:
             # A notification is never answered.
@@ -104,7 +104,7 @@ class Session:
 def _answer(request: Request) -> Answer:
     params = request.named_params(("request_id", "response_data"))
     request_id = params.get("request_id")
-    # Some published clients say `response`.
+    # Some published clients send `response` instead.
     data = params.get("response_data", params.get("response"))
     if not isinstance(request_id, str) or data is None:
         raise Malformed(

@@ -50,7 +50,7 @@ class UnixListener:
         self._inode = self._find()
 
     def is_in_place(self) -> bool:
-        """Whether the socket at the path is the one that listens."""
+        """Return whether the socket at the path is the one that listens."""
         return self._find() == self._inode
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class _LineProtocol(ClientProtocol):
         assert self._outbox is not None
         actors = self._clients.hub.actors
         connection = transport.get_extra_info("socket")
-        # Found at once, because the process may end soon.
+        # At once, because the client's process may end soon.
         origin = actors.find_unix(connection)
         try:
             client = Client("unix", actor=UNKNOWN)

@@ -30,9 +30,9 @@ class Tx:
         self.cursor = connection.cursor()
         # The topics to wake once the transaction is on disk.
         self.topics: list[Hashable] = []
-        # For a mention of a topic, the rows that were added to it. Listeners get them in memory.
+        # The rows that were added to a topic. Its listener gets them without reading them again.
         self.news: list[tuple[Hashable, Sequence[Any]]] = []
-        # Lines for the log, which are written at that moment too.
+        # Lines for the log, written once the transaction is on disk.
         self.messages: list[str] = []
 
     def execute(self, sql: str, *params: Value) -> sqlite3.Cursor:
@@ -125,7 +125,7 @@ class Batch:
             control("RELEASE job")
 
     def forget(self) -> None:
-        """Forget an interrupted run, before the jobs run again."""
+        """Drop the results of an interrupted run, before the jobs run again."""
         self.tx = Tx(self.tx.raw)
         self.is_open = False
         for job in self.jobs:

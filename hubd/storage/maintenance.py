@@ -1,4 +1,4 @@
-"""Looking after the database from outside the daemon: an online backup, and a check."""
+"""Maintain the database from outside the daemon: an online backup, and a check."""
 
 import fcntl
 import os

@@ -219,13 +219,13 @@ class Writer:
         self._batch.is_open = False
 
     def _pass_to_thread(self) -> None:
-        """Let the thread commit the batch, and run it before if it has not run as a whole."""
+        """Let the thread commit the batch; it runs the batch first if necessary."""
         batch, self._batch = self._batch, Batch(self._connection)
         self._is_in_thread = True
         self._batches.put(batch)
 
     def _takes_too_long(self) -> bool:
-        """Interrupt the running statement? SQLite asks this every few thousand steps."""
+        """Return whether to interrupt the statement. SQLite calls it every few thousand steps."""
         if perf_counter() <= self._run_until:
             return False
         self._is_interrupted = True

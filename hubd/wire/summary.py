@@ -24,6 +24,8 @@ MARKS_KEYWORD: Final = "x-marks"
 # The JSON Schema keyword of a list with columns: the text of a last row with sums. The sums are the
 # fields of the event with the same names as those of a row.
 TOTALS_KEYWORD: Final = "x-totals"
+# All of them. JSON Schema does not define them, and some clients warn about each.
+KEYWORDS: Final = (SUMMARY_KEYWORD, COLUMNS_KEYWORD, MARKS_KEYWORD, TOTALS_KEYWORD)
 # The longest summary, in characters.
 SUMMARY_LENGTH: Final = 200
 # Fields that hold the text of an event without a template, in order of preference.

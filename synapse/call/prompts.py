@@ -202,9 +202,9 @@ def _list(options: list[dict[str, Any]]) -> str:
     lines = []
     for number, option in enumerate(options, start=1):
         first, *others = clean(str(option.get("description") or "")).splitlines() or [""]
-        about = f" - {first}" if first else ""
-        name = f"  {_key(option) or number}) {clean(_label(option))}{about}"
-        lines += wrapped(name, indent="     ")
+        description = f" - {first}" if first else ""
+        line = f"  {_key(option) or number}) {clean(_label(option))}{description}"
+        lines += wrapped(line, indent="     ")
         lines += [f"     {line}" for line in others]
     return "\n".join(lines)
 
@@ -223,8 +223,8 @@ def _option(question: dict[str, Any], text: str, *, typed: bool = False) -> str:
             for option, name in zip(options, names, strict=True):
                 if text and fold(name) == fold(text):
                     return str(option.get("value"))
-    shown = ", ".join(_key(option) or str(option.get("value")) for option in options)
-    raise CommandError(f"{text!r} is not one of {shown}", status=2)
+    choices = ", ".join(_key(option) or str(option.get("value")) for option in options)
+    raise CommandError(f"{text!r} is not one of {choices}", status=2)
 
 
 def _options(question: dict[str, Any]) -> list[dict[str, Any]]:

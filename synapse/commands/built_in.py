@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Commands for synapse itself.",
-    epilog=EXIT_STATUS,
+    epilog=" ".join(EXIT_STATUS.split()),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -103,14 +103,14 @@ def _joined(words: list[str]) -> list[str]:
 
 def _check(cache: Cache, namespace: str, tokens: list[str]) -> None:
     """Refuse a parameter that no method of the namespace has."""
-    known: set[str] = set()
+    names: set[str] = set()
     for name in cache.methods(namespace):
         method = cache.method(namespace, name)
-        known.update(method["params"].get("properties", {}))
+        names.update(method["params"].get("properties", {}))
         for others in method.get("annotations", {}).get("aliases", {}).values():
-            known.update(others)
+            names.update(others)
     for token in tokens:
         flag = fold(token.partition("=")[0][2:]).partition(".")[0]
-        if flag not in known and flag.removeprefix("no_") not in known:
-            hint = suggestion(flag, sorted(known))
+        if flag not in names and flag.removeprefix("no_") not in names:
+            hint = suggestion(flag, sorted(names))
             raise UsageError(f"no method of {namespace} has the parameter --{flag}", hint=hint)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubd.wire.terminal import clean
+from hubd.wire.text import shorten
 from synapse.render.plain import text_of
 from synapse.render.values import MAX_CELL, SHORT_DIGITS, flat
 
@@ -59,8 +60,7 @@ def node_text(node: Mapping[str, Any]) -> str:
     text = node.get("summary") or text_of(node.get("data")) or ""
     label = node.get("label")
     text = f"[{label}] {text}" if label else str(text)
-    text = f"{text[:MAX_CELL]}…" if len(text) > MAX_CELL else text
-    return clean(text).replace("\n", "↵").replace("\t", " ").strip()
+    return clean(shorten(text, MAX_CELL)).replace("\n", "↵").replace("\t", " ").strip()
 
 
 def lines(

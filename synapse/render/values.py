@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubd.wire.terminal import clean, one_line
+from hubd.wire.text import shorten
 
 if TYPE_CHECKING:
     from hubd.wire.schema import JsonSchema
@@ -169,8 +170,7 @@ def value_text(value: Any) -> str:
 
 def flat(text: str) -> str:
     """Return the start of a text on one line, without control characters."""
-    cut = f"{text[:MAX_CELL]}…" if len(text) > MAX_CELL else text
-    return one_line(cut).replace("\t", " ")
+    return one_line(shorten(text, MAX_CELL)).replace("\t", " ")
 
 
 def heading(name: str) -> str:

@@ -91,10 +91,14 @@ def test_an_event_cannot_be_changed() -> None:
         event.text = "bye"
 
 
-def test_a_field_named_tag_is_refused() -> None:
+@pytest.mark.parametrize("name", ["tag", "type"])
+def test_a_field_with_the_name_of_the_tag_is_refused(name: str) -> None:
+    fields: dict[str, Any] = {name: (str, ...)}
     with pytest.raises(TypeError) as caught:
-        create_model("Labelled", __base__=Event, tag=(str, ...))
-    assert str(caught.value) == f"{__name__}.Labelled: an event cannot have a field named 'tag'"
+        create_model("Labelled", __base__=Event, **fields)
+    assert str(caught.value) == (
+        f"{__name__}.Labelled: an event cannot have a field named '{name}'; rename it"
+    )
 
 
 def test_the_schema_requires_fields_with_defaults() -> None:

@@ -284,13 +284,17 @@ def written(head: str, body: str = '"""Say it."""; yield Said(text="")') -> Call
 @pytest.mark.parametrize(
     ("signature", "words"),
     [
-        ("(self, text) -> Says", "Notes.add: parameter 'text' has no type hint"),
+        (
+            "(self, text) -> Says",
+            "Notes.add: parameter 'text' has no type hint; write one, such as `text: str`",
+        ),
         ("(self, *texts: str) -> Says", "Notes.add: *texts has no schema; name every parameter"),
         ("(self, **texts: str) -> Says", "*texts has no schema; name every parameter"),
         ("(self, a: int, /) -> Says", "Notes.add: parameter 'a' must be usable by name"),
         (
             "(self, a: 'Missing') -> Says",
-            "Notes.add: a type hint cannot be resolved (name 'Missing' is not defined)",
+            "Notes.add: a type hint cannot be resolved (name 'Missing' is not defined); import or "
+            "define it at the top of the module",
         ),
         ("(self, a: 'pytest.Missing') -> Says", "Notes.add: a type hint cannot be resolved"),
         (
@@ -301,7 +305,7 @@ def written(head: str, body: str = '"""Say it."""; yield Said(text="")') -> Call
         ("(self) -> Callable[[], Said]", "Notes.add yields: its return hint must be Async"),
         (
             "(self) -> AsyncIterator[Said | int]",
-            "Notes.add: <class 'int'> is not an Event; derive it from Event",
+            "Notes.add: <class 'int'> is not an Event; use a class derived from Event",
         ),
         ("(self) -> AsyncIterator[Said | AlsoSaid]", "Notes.add: "),
         ("(self, a: Unknowable) -> Says", "Notes.add: "),
@@ -328,7 +332,14 @@ def test_an_invalid_signature_is_an_error_at_import(signature: str, words: str) 
         (
             "async def add(self, a: int) -> Says:",
             '"""Say it.\n\n    Args:\n        a: A.\n        c: C.\n        b: B.\n    """; yield',
-            f"{__name__}.Notes.add: the docstring documents unknown parameter(s) b, c",
+            f"{__name__}.Notes.add: the docstring documents unknown parameter(s) b, c. "
+            "Remove them, or add them to the signature",
+        ),
+        (
+            "async def add(self, text: str) -> Says:",
+            '"""Say it.\n\n    Args:\n        txt: A text.\n    """; yield',
+            f"{__name__}.Notes.add: the docstring documents unknown parameter(s) txt. "
+            "Did you mean text?",
         ),
     ],
     ids=[
@@ -338,6 +349,7 @@ def test_an_invalid_signature_is_an_error_at_import(signature: str, words: str) 
         "no docstring",
         "an empty docstring",
         "unknown in Args",
+        "misspelt in Args",
     ],
 )
 def test_an_invalid_function_is_an_error_at_import(head: str, body: str, words: str) -> None:
@@ -474,7 +486,7 @@ def test_a_resolver_takes_exactly_one_handle(hints: str) -> None:
         (
             list[NoteRef],
             list[str | None],
-            "read: <class 'str'> is not an Event; derive it from Event",
+            "read: <class 'str'> is not an Event; use a class derived from Event",
         ),
     ],
 )
@@ -526,6 +538,12 @@ def test_other_decorators_between_method_and_function_are_named() -> None:
             mistaken(decorator(Good.add))
     with pytest.raises(TypeError, match="3 is not a function; write the decorator above `async"):
         mistaken(3)
+
+
+def test_a_resolver_with_the_name_of_a_handle_type_is_an_error_at_import() -> None:
+    mistaken: Any = resolver
+    with pytest.raises(TypeError, match=r"Good\.add: @resolver: remove 'add'; its hint is"):
+        mistaken("add")(Good.add)
 
 
 def test_a_resolver_may_be_marked_with_parentheses() -> None:

@@ -20,7 +20,8 @@ from hubd.plexus.hub import Hub
 from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.chat_events import Passthrough
 from hubd.plugins.claudecode.plugin import ClaudeCode
-from hubd.plugins.claudecode.protocol.updates import SessionStarted, TurnResult
+from hubd.plugins.claudecode.protocol.messages import ResultLine
+from hubd.plugins.claudecode.protocol.updates import SessionStarted
 from hubd.plugins.claudecode.record.mirror import Mirror
 from hubd.plugins.claudecode.sessions import SESSIONS, Columns
 from hubd.storage.arbor import tree
@@ -39,7 +40,7 @@ OTHER_TREES = 10_000
 FEW = 100
 ROUNDS = 15
 STARTS = 7
-RESULT = TurnResult(
+RESULT = ResultLine(
     "success", False, "x", None, {"input_tokens": 5, "output_tokens": 7}, 0.25, 2, None, None, {}
 )
 STARTED = SessionStarted("native", "a model", "/", (), {})

@@ -9,57 +9,57 @@ import pytest
 from tests.plugins.claudecode import chat_support
 from tests.plugins.claudecode.chat_support import World, run, say, think, world
 
-Told = list[tuple[str, str]]
+Messages = list[tuple[str, str]]
 
 
 @pytest.fixture
 async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     plugins = (*chat_support.PLUGINS, "hubd.plugins.cone.plugin:Cone")
     monkeypatch.setattr(chat_support, "PLUGINS", plugins)
-    async with world(tmp_path, monkeypatch, "offline") as made:
-        yield made
+    async with world(tmp_path, monkeypatch, "offline") as running:
+        yield running
 
 
-async def told_by_cone(here: World, **where: Any) -> Told:
+async def messages_to_cone(here: World, **where: Any) -> Messages:
     """The context that a cone at this place tells its model."""
-    made = await here.one("cone.create", name="reader", **where)
+    created = await here.one("cone.create", name="reader", **where)
     entries = await here.call("cone.get_conversation", identifier="reader")
-    await here.one("cone.delete", identifier=made["cone_id"])
+    await here.one("cone.delete", identifier=created["cone_id"])
     return [(entry["role"], entry["content"]) for entry in entries]
 
 
-async def told_by_claude(here: World, **where: Any) -> Told:
+async def messages_to_claude(here: World, **where: Any) -> Messages:
     """The context that a session at this place tells its model; blocks as texts."""
     await here.one("create", name="reader", **where)
     entries = await here.call("render_context", name="reader")
     await here.one("delete", name="reader")
-    told = []
+    messages = []
     for entry in entries:
         kinds = {block["type"] for block in entry["content"]}
         if kinds <= {"text", "thinking"}:
             texts = [block["text"] for block in entry["content"] if block["type"] == "text"]
-            told.append((entry["role"], "\n\n".join(texts)))
+            messages.append((entry["role"], "\n\n".join(texts)))
         else:
-            told.append((entry["role"], "tool"))
-    return told
+            messages.append((entry["role"], "tool"))
+    return messages
 
 
 async def add(here: World, tree_id: str, parent: str | None = None, **data: str) -> str:
     """Add a node with a text or a handle below another."""
     method = "text" if "content" in data else "external"
     above = {} if parent is None else {"parent": parent}
-    made = await here.one(f"arbor.node_create_{method}", tree_id=tree_id, **above, **data)
-    return str(made["node_id"])
+    node = await here.one(f"arbor.node_create_{method}", tree_id=tree_id, **above, **data)
+    return str(node["node_id"])
 
 
 async def test_a_session_on_a_cones_tree_keeps_every_role(here: World) -> None:
     await here.one("cone.create", name="c", system_prompt="Be brief.", model_id="offline")
     await here.call("cone.chat", identifier="c", prompt="hello")
     cone = (await here.one("cone.get", identifier="c"))["cone"]
-    told = await told_by_claude(here, **cone["head"])
-    assert [role for role, _ in told] == ["system", "user", "assistant"]
-    assert told[:2] == [("system", "Be brief."), ("user", "hello")]
-    assert told == await told_by_cone(here, **cone["head"])
+    messages = await messages_to_claude(here, **cone["head"])
+    assert [role for role, _ in messages] == ["system", "user", "assistant"]
+    assert messages[:2] == [("system", "Be brief."), ("user", "hello")]
+    assert messages == await messages_to_cone(here, **cone["head"])
 
 
 async def test_claude_sees_a_cones_messages_and_the_system_prompt_in_tags(
@@ -71,7 +71,9 @@ async def test_claude_sees_a_cones_messages_and_the_system_prompt_in_tags(
     answer = (await here.call("cone.get_conversation", identifier="c"))[-1]["content"]
     await here.one("create", name="s", **cone["head"])
     await here.chat(say("one"))
-    texts = [(role, block["text"]) for role, blocks in await here.told() for block in blocks]
+    texts = [
+        (role, block["text"]) for role, blocks in await here.model_messages() for block in blocks
+    ]
     assert texts[:3] == [
         ("user", "<system>\nBe brief.\n</system>"),
         ("user", "hello"),
@@ -84,24 +86,24 @@ async def test_a_cone_on_a_sessions_tree_sees_complete_prompts_and_answers(here:
     await here.chat(think("hm"), say(long.strip()))
     await here.chat(say("two"))
     head = (await here.session())["head"]
-    told = await told_by_claude(here, **head)
-    assert [role for role, _ in told] == ["user", "assistant"] * 2
-    assert told[1][1] == long.strip()
-    assert told == await told_by_cone(here, **head)
+    messages = await messages_to_claude(here, **head)
+    assert [role for role, _ in messages] == ["user", "assistant"] * 2
+    assert messages[1][1] == long.strip()
+    assert messages == await messages_to_cone(here, **head)
 
 
 async def test_a_cone_sees_the_tool_calls_of_a_session_and_their_results(here: World) -> None:
     await here.chat(run("echo from-the-tool"), say("done"), allowed_tools=["Bash"])
     head = (await here.session())["head"]
-    told = await told_by_cone(here, **head)
-    assert [role for role, _ in told] == ["user", "assistant", "user", "assistant"]
-    assert told[1][1].startswith("[Tool call: Bash {")
-    assert "echo from-the-tool" in told[1][1]
-    assert told[2][1].startswith("[Tool result: ")
-    assert "from-the-tool" in told[2][1]
-    assert told[3] == ("assistant", "done")
-    natively = await told_by_claude(here, **head)
-    assert [role for role, _ in natively] == [role for role, _ in told]
+    messages = await messages_to_cone(here, **head)
+    assert [role for role, _ in messages] == ["user", "assistant", "user", "assistant"]
+    assert messages[1][1].startswith("[Tool call: Bash {")
+    assert "echo from-the-tool" in messages[1][1]
+    assert messages[2][1].startswith("[Tool result: ")
+    assert "from-the-tool" in messages[2][1]
+    assert messages[3] == ("assistant", "done")
+    natively = await messages_to_claude(here, **head)
+    assert [role for role, _ in natively] == [role for role, _ in messages]
 
 
 async def test_texts_handles_and_missing_data_look_the_same_to_both(here: World) -> None:
@@ -118,13 +120,13 @@ async def test_texts_handles_and_missing_data_look_the_same_to_both(here: World)
     for handle in handles:
         node = await add(here, tree_id, node, handle=handle)
     where = {"tree_id": tree_id, "node_id": node}
-    told = await told_by_claude(here, **where)
-    assert told == [
+    messages = await messages_to_claude(here, **where)
+    assert messages == [
         ("user", "a note"),
         ("user", "an echo"),
         *(("user", f"[External reference: {handle}]") for handle in handles[1:]),
     ]
-    assert told == await told_by_cone(here, **where)
+    assert messages == await messages_to_cone(here, **where)
 
 
 async def test_both_see_every_single_block_of_a_session(here: World) -> None:
@@ -139,14 +141,14 @@ async def test_both_see_every_single_block_of_a_session(here: World) -> None:
     for kind in kinds:
         node = await add(here, tree_id, node, handle=chosen[kind])
     where = {"tree_id": tree_id, "node_id": node}
-    told = await told_by_claude(here, **where)
-    assert [role for role, _ in told] == ["user"] * len(kinds)
-    content, call, result, about = (text for _, text in told)
+    messages = await messages_to_claude(here, **where)
+    assert [role for role, _ in messages] == ["user"] * len(kinds)
+    content, call, result, last_text = (text for _, text in messages)
     assert content == "done"
     assert call.startswith("[Tool call: Bash {")
     assert "hi" in result
-    assert about == "[session: session s]"
-    assert told == await told_by_cone(here, **where)
+    assert last_text == "[session: session s]"
+    assert messages == await messages_to_cone(here, **where)
 
 
 async def test_a_block_below_its_message_is_sent_once(here: World) -> None:
@@ -154,15 +156,15 @@ async def test_a_block_below_its_message_is_sent_once(here: World) -> None:
     head = (await here.session())["head"]
     [page] = await here.call("arbor.node_get_children", **head)
     own = {"tree_id": head["tree_id"], "node_id": page["children"][0]["id"]}
-    expected = await told_by_claude(here, **head)
-    assert await told_by_claude(here, **own) == await told_by_cone(here, **own) == expected
+    expected = await messages_to_claude(here, **head)
+    assert await messages_to_claude(here, **own) == await messages_to_cone(here, **own) == expected
     # The same block below another message was put there, and is told.
     await here.chat(say("more"))
     later = await here.head()
     handle = page["children"][0]["data"]["handle"]
     put = {**head, "node_id": await add(here, head["tree_id"], later, handle=handle)}
-    for told in (await told_by_claude(here, **put), await told_by_cone(here, **put)):
-        assert told[-2:] == [("assistant", "more"), ("user", "done")]
+    for messages in (await messages_to_claude(here, **put), await messages_to_cone(here, **put)):
+        assert messages[-2:] == [("assistant", "more"), ("user", "done")]
 
 
 async def test_every_message_has_a_short_id_for_forking(here: World) -> None:
@@ -175,6 +177,6 @@ async def test_every_message_has_a_short_id_for_forking(here: World) -> None:
     assert early == messages[:2]
     await here.one("cone.create", name="c", system_prompt="s", model_id="offline")
     await here.call("cone.chat", identifier="c", prompt="hello")
-    said = await here.call("cone.get_conversation", identifier="c")
-    moved = await here.one("cone.set_head", identifier="c", node_id=said[1]["short_id"])
-    assert moved["head"]["node_id"] == said[1]["node_id"]
+    conversation = await here.call("cone.get_conversation", identifier="c")
+    moved = await here.one("cone.set_head", identifier="c", node_id=conversation[1]["short_id"])
+    assert moved["head"]["node_id"] == conversation[1]["node_id"]

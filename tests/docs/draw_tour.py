@@ -60,9 +60,9 @@ def main() -> None:
             subprocess.run([*HUBD, "stop"], env=variables, capture_output=True, check=False)
     printed = dict(zip(commands, outputs, strict=True))
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for title, shown in PICTURES.items():
+    for title, shell_commands in PICTURES.items():
         console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
-        for command in shown:
+        for command in shell_commands:
             console.print(Text(f"$ {command}", style="bold green"))
             console.print(Text.from_ansi(printed[command]), end="")
         svg = console.export_svg(title="hubd + synapse")

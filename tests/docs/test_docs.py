@@ -152,9 +152,9 @@ def test_the_try_command_calls_a_method_that_exists(daemon: Daemon) -> None:
         text=True,
     ).stdout
     # Live pieces of the text, of any size, come between the durable events.
-    said = iter(printed.splitlines())
-    shown = blocks(README, "json")[0].splitlines()
-    assert [line for line in shown if line not in said] == []
+    printed_lines = iter(printed.splitlines())
+    expected = blocks(README, "json")[0].splitlines()
+    assert [line for line in expected if line not in printed_lines] == []
 
 
 async def test_the_resolver_for_many_handles_of_the_guide_works() -> None:

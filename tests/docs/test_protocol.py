@@ -23,6 +23,8 @@ from hubd.wire.limits import (
     MIB,
     RPC_COUNTS,
 )
+from hubd.wire.schema import Annotations
+from hubd.wire.summary import KEYWORDS
 from tests.page.support import new_code, page
 from tests.support import Daemon, LineClient
 
@@ -63,8 +65,8 @@ async def test_a_call_has_the_messages_of_the_page(daemon: Daemon) -> None:
     async with daemon.client() as client:
         await send(client, json.loads(request))
         reply, *notified = [await client.receive() for _ in lines(CALL, "←")]
-    shown, *patterns = lines(CALL, "←")
-    assert reply == {**json.loads(shown), "result": reply["result"]}
+    expected, *patterns = lines(CALL, "←")
+    assert reply == {**json.loads(expected), "result": reply["result"]}
     for message, pattern in zip(notified, patterns, strict=True):
         text = json.dumps(message, separators=(",", ":"), ensure_ascii=False)
         subscription = f'"subscription":{reply["result"]}'
@@ -91,9 +93,9 @@ async def test_a_question_is_answered_with_the_messages_of_the_page(daemon: Daem
         await client.send("trouble.ask_confirm", {"wait": 30.0})
         await client.receive()
         question = (await client.receive())["params"]["result"]
-        shown = json.loads(asked.partition('"result":')[2])
+        event = json.loads(asked.partition('"result":')[2])
         assert question == {
-            **shown,
+            **event,
             "requestId": question["requestId"],
             "metadata": question["metadata"],
         }
@@ -133,6 +135,12 @@ def test_the_table_of_error_codes_is_the_one_in_the_code() -> None:
         code: int(status) for codes, status in rows("error codes") for code in names(codes)
     }
     assert documented == EXIT_CODES
+
+
+def test_the_tables_of_schemas_have_every_annotation_and_keyword() -> None:
+    listed = {name for cells in rows("annotation") for name in names(cells[0])}
+    assert listed == Annotations.__annotations__.keys()
+    assert {cells[0].strip("`") for cells in rows("keyword")} == set(KEYWORDS)
 
 
 def test_the_table_of_questions_has_every_kind_with_its_answer() -> None:

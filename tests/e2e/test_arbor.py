@@ -30,8 +30,8 @@ async def call(client: LineClient, method: str, **params: Any) -> Events:
 
 
 async def plant(client: LineClient) -> tuple[str, str]:
-    [made] = await call(client, "tree_create")
-    return made["tree_id"], made["root"]
+    [created] = await call(client, "tree_create")
+    return created["tree_id"], created["root"]
 
 
 async def children(client: LineClient, tree_id: str) -> list[str]:
@@ -62,8 +62,8 @@ def until(found: Callable[[], bool]) -> None:
 def number(daemon: Daemon, sql: str) -> int:
     """Return the only number of a query on the database file."""
     with closing(sqlite3.connect(f"file:{daemon.paths.database}?mode=ro", uri=True)) as database:
-        [found] = database.execute(sql).fetchone()
-    return int(found)
+        [row] = database.execute(sql).fetchone()
+    return int(row)
 
 
 def export_file(directory: Path, count: int) -> tuple[Path, str]:
@@ -100,10 +100,10 @@ class Crowd:
         self._writing += 1
         async with self._daemon.client() as client:
             for _ in range(APPENDS):
-                [made] = await call(
+                [node] = await call(
                     client, "node_create_text", tree_id=tree_id, content=str(client_number)
                 )
-                mine.append(made["node_id"])
+                mine.append(node["node_id"])
         self._writing -= 1
 
     async def read(self, tree_id: str) -> None:
@@ -115,8 +115,8 @@ class Crowd:
                 [drawn] = await call(client, "tree_render", tree_id=tree_id)
                 assert len(drawn["nodes"]) > len(listed)
                 pages = await call(client, "tree_get", tree_id=tree_id)
-                found = [node["id"] for page in pages for node in page["tree"]["nodes"]]
-                assert len(found) == len(set(found)) >= len(drawn["nodes"])
+                ids = [node["id"] for page in pages for node in page["tree"]["nodes"]]
+                assert len(ids) == len(set(ids)) >= len(drawn["nodes"])
                 if not self._writing:
                     return
 
@@ -137,9 +137,9 @@ async def test_many_clients_append_at_once_and_nothing_is_lost_doubled_or_reorde
         final = {tree_id: await children(client, tree_id) for tree_id in (shared, *own)}
         [leaves] = await call(client, "context_list_leaves", tree_id=shared)
     for tree_id, by_client in crowd.added.items():
-        told = [node for mine in by_client.values() for node in mine]
-        assert len(final[tree_id]) == len(told) == len(set(told))
-        assert set(final[tree_id]) == set(told)
+        acknowledged = [node for mine in by_client.values() for node in mine]
+        assert len(final[tree_id]) == len(acknowledged) == len(set(acknowledged))
+        assert set(final[tree_id]) == set(acknowledged)
         for mine in by_client.values():
             assert [node for node in final[tree_id] if node in set(mine)] == mine
     assert len(final[shared]) == CLIENTS * APPENDS
@@ -180,10 +180,10 @@ class Gardener:
     async def _step(self, client: LineClient, root: str) -> None:
         node = self._dice.choice([root, *self.nodes])
         if self._dice.random() < 0.7:
-            [made] = await call(
+            [added] = await call(
                 client, "node_create_text", tree_id=self.tree, parent=node, content="x\ny"
             )
-            self.nodes[made["node_id"]] = node
+            self.nodes[added["node_id"]] = node
         elif self._dice.random() < 0.5:
             label = str(len(self.nodes))
             self.unsure = node
@@ -198,15 +198,15 @@ class Gardener:
     async def check(self, client: LineClient) -> None:
         """Check that all acknowledged changes are there."""
         pages = await call(client, "tree_get", tree_id=self.tree)
-        found = {node["id"]: node for page in pages for node in page["tree"]["nodes"]}
+        by_id = {node["id"]: node for page in pages for node in page["tree"]["nodes"]}
         for node, parent in self.nodes.items():
-            assert found[node]["parent"] == parent
+            assert by_id[node]["parent"] == parent
         # The root, and the node without an answer.
-        assert len(found) - len(self.nodes) in (1, 2)
+        assert len(by_id) - len(self.nodes) in (1, 2)
         for node, label in self.labels.items():
-            assert found[node].get("label") == label or self.unsure == node
-        held = pages[0]["tree"]["ref_count"]
-        assert held == self.held or (self.unsure == "held" and held == self.held + 1)
+            assert by_id[node].get("label") == label or self.unsure == node
+        references = pages[0]["tree"]["ref_count"]
+        assert references == self.held or (self.unsure == "held" and references == self.held + 1)
 
 
 @pytest.mark.parametrize("end", [Daemon.kill, Daemon.stop], ids=["kill -9", "SIGTERM"])
@@ -260,8 +260,8 @@ async def test_an_interrupted_import_is_removed_and_can_be_repeated(
         assert [entry["tree_id"] for entry in page["trees"]] == [kept]
         await call(client, "cleanup")
         assert number(daemon, "SELECT count(*) FROM arbor_nodes") == 1
-        [made] = await call(client, "tree_import", file=str(file))
-        assert made == {
+        [imported] = await call(client, "tree_import", file=str(file))
+        assert imported == {
             "type": "tree_imported",
             "tree_id": tree_id,
             "owner_id": "system",
@@ -285,8 +285,8 @@ async def test_an_import_that_is_cancelled_leaves_nothing(daemon: Daemon, tmp_pa
         await call(client, "cleanup")
         for table in ("trees", "nodes", "purges", "history"):
             assert number(daemon, f"SELECT count(*) FROM arbor_{table}") == 0
-        [made] = await call(client, "tree_import", file=str(file))
-        assert made["tree_id"] == tree_id
+        [imported] = await call(client, "tree_import", file=str(file))
+        assert imported["tree_id"] == tree_id
 
 
 async def test_an_interrupted_purge_continues_after_a_crash(home: Path) -> None:
@@ -368,8 +368,8 @@ def test_a_released_tree_is_archived_and_purged_by_the_daemon_itself(home: Path)
         HUBD_ARBOR_CLEANUP_SECONDS="0.05",
     ):
         [kept] = events_of(home, "arbor.tree_create")
-        [made] = events_of(home, "arbor.tree_create", owner_id="ann")
-        tree_id = made["tree_id"]
+        [created] = events_of(home, "arbor.tree_create", owner_id="ann")
+        tree_id = created["tree_id"]
         [released] = events_of(home, "arbor.tree_release", tree_id=tree_id, owner_id="ann")
         assert released["new_count"] == 0
         until(lambda: life(home, tree_id)[0] == "purged")
@@ -416,8 +416,8 @@ async def test_a_wrong_setting_leaves_out_only_arbor_and_is_explained(
     (home / "config.toml").write_text(content)
     with Daemon(home) as daemon:
         async with daemon.client() as client:
-            found = await events(by_socket(client), "plexus.activations")
-            [broken] = [entry for entry in found if entry["type"] == "broken_plugin"]
+            listed = await events(by_socket(client), "plexus.activations")
+            [broken] = [entry for entry in listed if entry["type"] == "broken_plugin"]
             assert broken["reason"].startswith(reason)
             assert "arbor" in broken["source"]
             items = await client.call("arbor.tree_list")

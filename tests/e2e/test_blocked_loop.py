@@ -50,16 +50,16 @@ async def test_the_log_names_what_blocked_the_event_loop_and_for_how_long(
         assert [item["type"] for item in items] == ["data", "done"]
         await client.call("echo.ping")
     [report] = reports(daemon)[before:]
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"(.+) blocked the event loop for ([0-9.]+) s \((.+):[0-9]+ in (.+)\)", report
     )
-    assert found is not None, report
+    assert match is not None, report
     if ON_UVLOOP and name.startswith("the callback"):
         name = "a callback"  # Its handles have no public callback.
-    assert (found[1], found[4]) == (name, function)
-    assert found[3].endswith("tests/sample_plugins/wire.py")
+    assert (match[1], match[4]) == (name, function)
+    assert match[3].endswith("tests/sample_plugins/wire.py")
     # On uvloop, the time counts from the next beat of a timer on.
-    assert float(found[2]) >= (0.3 - PULSE_SECONDS if ON_UVLOOP else 0.3)
+    assert float(match[2]) >= (0.3 - PULSE_SECONDS if ON_UVLOOP else 0.3)
 
 
 async def test_methods_that_wait_are_not_reported(daemon: Daemon) -> None:

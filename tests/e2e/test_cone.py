@@ -24,10 +24,14 @@ async def test_a_conversation_survives_a_kill_and_continues(home: Path) -> None:
             daemon.kill()
         daemon.start()
         async with daemon.client() as client:
-            said = await client.call("cone.get_conversation", {"identifier": "c"})
-            users = [item["content"] for item in said[:-1] if item["content"]["role"] == "user"]
+            conversation = await client.call("cone.get_conversation", {"identifier": "c"})
+            users = [
+                item["content"] for item in conversation[:-1] if item["content"]["role"] == "user"
+            ]
             assert [message["content"] for message in users] in (["one"], ["one", "two"])
-            assert len(said) == 2 + 2 * len(users), "no question without its answer on the path"
+            assert len(conversation) == 2 + 2 * len(users), (
+                "no question without its answer on the path"
+            )
             resolved = await client.call("plexus.resolve_handle", {"handle": handle})
             assert "You said: one" in resolved[0]["content"]["data"]["content"]
             third = await client.call("cone.chat", {"identifier": "c", "prompt": "three"})
@@ -42,11 +46,11 @@ async def test_the_callers_environment_sets_the_address_of_the_model(home: Path)
                 result = synapse(*words, "--json", home=daemon.home, **env)
                 return result.returncode, lines(result.stdout), result.stderr
 
-            made = ("cone", "create", "--name", "c", "--model-id", "openai/tiny-1b")
+            create_command = ("cone", "create", "--name", "c", "--model-id", "openai/tiny-1b")
             chat = ("cone", "chat", "--name", "c", "--prompt", "SAY[from a server of mine]")
             reach = {"OPENAI_BASE_URL": api.base_url, "OPENAI_API_KEY": "sk-mine"}
             nowhere = {"OPENAI_BASE_URL": "", "OPENAI_API_KEY": ""}
-            await asyncio.to_thread(run, *made, **reach)
+            await asyncio.to_thread(run, *create_command, **reach)
             status, events, _ = await asyncio.to_thread(run, *chat, **reach)
             assert status == 0
             pieces = [str(event["content"]) for event in events if "offset" in event]
@@ -56,8 +60,8 @@ async def test_the_callers_environment_sets_the_address_of_the_model(home: Path)
             status, events, _ = await asyncio.to_thread(run, *chat, **behind)
             assert status == 0
             # Only the other caller had sent a key.
-            status, events, said = await asyncio.to_thread(run, *chat, **nowhere)
+            status, events, stderr = await asyncio.to_thread(run, *chat, **nowhere)
             assert (status, events) == (5, [])
-            assert "OPENAI_API_KEY" in said
+            assert "OPENAI_API_KEY" in stderr
         log = Path(daemon.paths.log).read_text()
         assert not [word for word in ("sk-mine", "my-password", "of mine") if word in log]

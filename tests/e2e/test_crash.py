@@ -77,12 +77,12 @@ async def test_no_acknowledged_write_is_lost_when_the_daemon_is_killed(
             writers = Writers(daemon, acknowledged, f"kill {kill}")
             await writers.kill_after(dice.randint(0, MAX_WRITES), dice.randint(0, MAX_TURNS))
             daemon.start()
-            found = await rows_after(daemon, last)
+            rows = await rows_after(daemon, last)
             expected = {n for n in acknowledged if n > last}
-            assert expected <= found, f"lost {expected - found} at {where}"
+            assert expected <= rows, f"lost {expected - rows} at {where}"
             # A writer without an answer has written at most that one row.
-            assert len(found - expected) <= WRITERS, where
-            last = max(found, default=last)
+            assert len(rows - expected) <= WRITERS, where
+            last = max(rows, default=last)
         everything = await rows_after(daemon, 0)
         result = hubd("check", home=home)
     assert acknowledged

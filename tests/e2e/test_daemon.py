@@ -51,15 +51,15 @@ def run(home: Path) -> Iterator[Run]:
 
 def daemons(home: Path) -> set[int]:
     """Return the processes that run a daemon on this home, or are starting one."""
-    found = set()
+    pids = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # gone meanwhile
             arguments = path.read_bytes().split(b"\0")
             surroundings = path.with_name("environ").read_bytes().split(b"\0")
             named = str(home).encode() in arguments or f"HUBD_HOME={home}".encode() in surroundings
             if b"run" in arguments and named:
-                found.add(int(path.parent.name))
-    return found
+                pids.add(int(path.parent.name))
+    return pids
 
 
 def wait_for_end(pid: int) -> None:
@@ -78,9 +78,9 @@ def start_at_once(home: Path, count: int) -> list[str]:
         subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
         for _ in range(count)
     ]
-    said = [start.communicate(timeout=60)[1] for start in starts]
-    assert [start.returncode for start in starts] == [0] * count, said
-    return said
+    outputs = [start.communicate(timeout=60)[1] for start in starts]
+    assert [start.returncode for start in starts] == [0] * count, outputs
+    return outputs
 
 
 def status(run: Run) -> dict[str, Any]:
@@ -350,10 +350,10 @@ def test_broken_plugins_are_reported_and_left_out(
     assert "trouble" in {entry.get("namespace") for entry in entries}
     assert doctor.returncode == 1
     for target, (_, reason) in BROKEN.items():
-        shown = f"{target} (--plugin)"
-        assert reason in broken[shown]
-        assert f"FAIL plugin: {shown}: {broken[shown]}\n" in doctor.stdout
-        assert f"plugin {shown} was left out" in log
+        named = f"{target} (--plugin)"
+        assert reason in broken[named]
+        assert f"FAIL plugin: {named}: {broken[named]}\n" in doctor.stdout
+        assert f"plugin {named} was left out" in log
 
 
 @pytest.mark.parametrize(
@@ -392,10 +392,10 @@ def test_the_log_is_json_lines_shown_readable_or_raw(daemon: Daemon) -> None:
     assert "a plugin's own mistake" in entries[-1]["trace"]
     assert hubd("logs", "--json", home=daemon.home).stdout.splitlines() == lines
     assert hubd("logs", "--json", "-n", "1", home=daemon.home).stdout.splitlines() == lines[-1:]
-    shown = hubd("logs", home=daemon.home).stdout
-    assert f"{entries[0]['time']} info    {entries[0]['message']}" in shown
-    assert "\nValueError: a plugin's own mistake\n" in shown
-    assert '{"' not in shown
+    output = hubd("logs", home=daemon.home).stdout
+    assert f"{entries[0]['time']} info    {entries[0]['message']}" in output
+    assert "\nValueError: a plugin's own mistake\n" in output
+    assert '{"' not in output
 
 
 def test_logs_with_zero_lines_prints_nothing_old(daemon: Daemon) -> None:
@@ -503,7 +503,7 @@ def test_doctor_check_and_start_report_an_unusable_home(run: Run, home: Path) ->
 @pytest.mark.parametrize(
     ("option", "value", "code", "said"),
     [
-        ("--port", "70000", 2, "70000"),
+        ("--port", "70000", 2, "--port is '70000', not a port (0 to 65535)"),
         ("--port", "TAKEN", 5, "cannot be used"),
         ("--name", "not a word", 2, "not a word"),
     ],

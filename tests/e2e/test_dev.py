@@ -151,7 +151,10 @@ def test_a_plugin_that_the_hub_refuses_is_reported(project: Path, home: Path) ->
     plugin.write_text(PLUGIN.replace('namespace="todo"', 'namespace="echo"'))
     schema_file.bring(home)
     with dev(project, "--reload", "--home", str(home)) as running:
-        running.wait_for("the daemon runs without the plugin todo.plugin:Todo: .*taken")
+        running.wait_for(
+            "the daemon runs without the plugin todo.plugin:Todo: .*taken.*EchoPlugin has it"
+        )
+        running.wait_for("hubd: waiting for a change of the plugin's files")
         plugin.write_text(PLUGIN)
         running.wait_for("todo 1.0.0 is reloaded")
 

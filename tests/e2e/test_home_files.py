@@ -33,16 +33,16 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 def wait_for_log(daemon: Daemon, *texts: str) -> None:
     """Return when the log has a line with each of the texts."""
     command = [*HUBD, "--home", str(daemon.home), "logs", "-f", "-n", "1000"]
-    shown = b""
+    output = b""
     # Unbuffered: what `select` waits for must not be in a buffer already.
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, env=environment(), bufsize=0
     ) as follower:
         try:
             assert follower.stdout is not None
-            while any(text.encode() not in shown for text in texts):
-                assert select.select([follower.stdout], [], [], PATIENCE_SECONDS)[0], shown
-                shown += follower.stdout.read(65536)
+            while any(text.encode() not in output for text in texts):
+                assert select.select([follower.stdout], [], [], PATIENCE_SECONDS)[0], output
+                output += follower.stdout.read(65536)
         finally:
             follower.kill()
 
@@ -59,7 +59,7 @@ def end_of(daemon: Daemon) -> int:
     return daemon.process.wait(PATIENCE_SECONDS)
 
 
-def test_sockets_and_the_record_are_made_again_when_they_are_gone(shared: Daemon) -> None:
+def test_removed_sockets_and_a_removed_record_are_created_again(shared: Daemon) -> None:
     record = shared.record
     (shared.home / "hub.sock").unlink()
     (shared.home / "hub.mcp").unlink()

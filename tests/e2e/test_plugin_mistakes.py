@@ -119,11 +119,11 @@ def test_status_doctor_and_health_name_the_plugins_that_failed(home: Path) -> No
     status = json.loads(hubd("status", "--json", home=home).stdout)
     assert list(status)[-1] == "failed_plugins"
     assert status["failed_plugins"] == expected
-    shown = hubd("status", home=home).stdout
+    output = hubd("status", home=home).stdout
     doctor = hubd("doctor", home=home)
     assert doctor.returncode == 1
     for plugin, reason in FAILED.items():
-        assert f"failed_plugin   {plugin}: {reason}\n" in shown
+        assert f"failed_plugin   {plugin}: {reason}\n" in output
         assert f"FAIL plugin: {plugin} (--plugin): {reason}\n" in doctor.stdout
     [health, _] = call(home, "health.check")
     assert health["content"]["status"] == "degraded"
@@ -133,11 +133,11 @@ def test_status_doctor_and_health_name_the_plugins_that_failed(home: Path) -> No
 
 
 def test_a_missing_namespace_is_explained_by_the_plugin_that_failed(home: Path) -> None:
-    known = f"The plugin {HERE}:FailsToStart failed: OSError: no such device."
+    reason = f"The plugin {HERE}:FailsToStart failed: OSError: no such device."
     lost = "The plugin tests.no_such_module:Lost failed: ModuleNotFoundError: No module named"
-    assert guidance(home, "unstarted.list") == known
+    assert guidance(home, "unstarted.list") == reason
     assert guidance(home, "lost.list").startswith(lost)
-    assert guidance(home, "plexus.resolve_handle", handle="unstarted@1.0.0::x:1") == known
+    assert guidance(home, "plexus.resolve_handle", handle="unstarted@1.0.0::x:1") == reason
     # A plugin keeps its namespace when its background work has ended.
     assert [item["type"] for item in call(home, "dies.hash")] == ["data", "done"]
 

@@ -460,7 +460,7 @@ async def test_guidance_uses_the_name_of_the_hub(named: Daemon) -> None:
             assert "plexus." not in error["message"]
 
 
-async def test_the_hash_is_the_same_in_every_daemon_whatever_the_order_of_plugins(
+async def test_the_hash_does_not_depend_on_the_daemon_and_the_order_of_plugins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon
 ) -> None:
     (tmp_path / "second.py").write_text(SECOND)

@@ -46,7 +46,9 @@ def port(daemon: Daemon) -> int:
     return int(daemon.record["ws_url"].rpartition(":")[2])
 
 
-def knock(daemon: Daemon, *headers: str, path: str = "/", host: str | None = None) -> int:
+def handshake_status(
+    daemon: Daemon, *headers: str, path: str = "/", host: str | None = None
+) -> int:
     """The HTTP status of a WebSocket handshake with these headers."""
     lines = [
         f"GET {path} HTTP/1.1",
@@ -102,16 +104,18 @@ def test_over_tcp_token_host_and_origin_must_all_be_right(
     daemon: Daemon, headers: list[str], path: str, host: str | None, status: int
 ) -> None:
     filled = [header.format(token=daemon.token) for header in headers]
-    assert knock(daemon, *filled, path=path.format(token=daemon.token), host=host) == status
+    assert (
+        handshake_status(daemon, *filled, path=path.format(token=daemon.token), host=host) == status
+    )
 
 
 def test_without_authentication_host_and_origin_still_count_and_the_log_warns(
     unlocked: Daemon,
 ) -> None:
-    assert knock(unlocked) == 101
-    assert knock(unlocked, "Authorization: Bearer whatever") == 101
-    assert knock(unlocked, host="evil.example") == 403
-    assert knock(unlocked, "Origin: http://evil.example") == 403
+    assert handshake_status(unlocked) == 101
+    assert handshake_status(unlocked, "Authorization: Bearer whatever") == 101
+    assert handshake_status(unlocked, host="evil.example") == 403
+    assert handshake_status(unlocked, "Origin: http://evil.example") == 403
     warnings = [line for line in log(unlocked).splitlines() if '"level": "warning"' in line]
     assert any("--no-auth" in line for line in warnings)
 
@@ -122,12 +126,12 @@ def log(daemon: Daemon) -> str:
 
 def test_every_file_is_private_with_any_umask(daemon: Daemon) -> None:
     events_of(daemon.home, "trouble.write", text="something")
-    found = {path.name: path.stat().st_mode for path in daemon.home.iterdir()}
-    assert {"hub.sock", "token", "hub.db", "hub.db-wal", "hubd.log", "hubd.json"} <= found.keys()
-    assert {name: oct(stat.S_IMODE(mode)) for name, mode in found.items()} == dict.fromkeys(
-        found, "0o600"
+    modes = {path.name: path.stat().st_mode for path in daemon.home.iterdir()}
+    assert {"hub.sock", "token", "hub.db", "hub.db-wal", "hubd.log", "hubd.json"} <= modes.keys()
+    assert {name: oct(stat.S_IMODE(mode)) for name, mode in modes.items()} == dict.fromkeys(
+        modes, "0o600"
     )
-    assert stat.S_ISSOCK(found["hub.sock"])
+    assert stat.S_ISSOCK(modes["hub.sock"])
     assert stat.S_IMODE(daemon.home.stat().st_mode) == 0o700
 
 
@@ -140,7 +144,7 @@ def test_a_home_and_token_that_others_could_read_are_made_private(home: Path) ->
     with Daemon(home) as running:
         assert stat.S_IMODE(home.stat().st_mode) == 0o700
         assert stat.S_IMODE(token.stat().st_mode) == 0o600
-        assert knock(running, "Authorization: Bearer a-token-from-elsewhere") == 101
+        assert handshake_status(running, "Authorization: Bearer a-token-from-elsewhere") == 101
 
 
 def test_the_log_stays_private_when_it_is_rotated(tmp_path: Path) -> None:
@@ -176,9 +180,9 @@ def test_the_daemon_listens_on_the_loopback_address_only(daemon: Daemon, unlocke
 @needs_proc
 def test_the_token_is_only_in_its_file(daemon: Daemon) -> None:
     token = daemon.token
-    assert knock(daemon, f"Authorization: Bearer {token}") == 101
-    assert knock(daemon, f"Origin: {PAGE}", path=f"/?token={token}") == 101
-    assert knock(daemon, path=f"/?token={token}") == 401
+    assert handshake_status(daemon, f"Authorization: Bearer {token}") == 101
+    assert handshake_status(daemon, f"Origin: {PAGE}", path=f"/?token={token}") == 101
+    assert handshake_status(daemon, path=f"/?token={token}") == 401
     assert len(token) >= 40
     assert token not in log(daemon)
     assert events_of(daemon.home, "plexus.activations")

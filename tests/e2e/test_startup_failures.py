@@ -226,9 +226,9 @@ async def test_a_full_disk_is_reported_and_the_home_works_with_space_again(
         assert await answers(daemon)
         assert len(daemon.token) == len(token_urlsafe(TOKEN_BYTES))
     assert hubd("check", home=home).returncode == 0
-    known = {"hub.db", "hub.db-shm", "hub.db-wal", "hubd.lock", "hubd.log", "token"}
-    known |= {"schemas.json", "hub.db.created"}
-    assert {file.name for file in home.iterdir()} <= known
+    existing = {"hub.db", "hub.db-shm", "hub.db-wal", "hubd.lock", "hubd.log", "token"}
+    existing |= {"schemas.json", "hub.db.created"}
+    assert {file.name for file in home.iterdir()} <= existing
 
 
 def test_start_on_a_full_disk_names_the_home(home: Path) -> None:

@@ -256,11 +256,11 @@ async def _ends(pid: int) -> None:
 def processes_of(environment: Mapping[str, str]) -> set[int]:
     """Return the living processes that were started with this HOME."""
     mark = f"HOME={environment['HOME']}".encode()
-    found = set()
+    pids = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
                 zombie = b") Z " in (entry / "stat").read_bytes()
                 if not zombie and mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.add(int(entry.name))
-    return found
+                    pids.add(int(entry.name))
+    return pids

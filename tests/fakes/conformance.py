@@ -411,19 +411,19 @@ async def test_input_required_result_multiple_inputs(
 async def test_input_required_result_multi_round(
     ctx: Ctx, params: CallToolRequestParams
 ) -> ToolAnswer:
-    known: dict[str, Any] = json.loads(params.request_state or "{}")
+    earlier: dict[str, Any] = json.loads(params.request_state or "{}")
     for step, question, field in (
         ("step1", "Step 1: What is your name?", "name"),
         ("step2", "Step 2: What is your favorite color?", "color"),
     ):
-        if step in known:
+        if step in earlier:
             continue
         answer = _answer(params.input_responses, step, ElicitResult)
-        if answer is None or "asked" not in known:
-            state = json.dumps({**known, "asked": step})
+        if answer is None or "asked" not in earlier:
+            state = json.dumps({**earlier, "asked": step})
             return _ask({step: _form(question, **{field: "string"})}, state)
-        known[step] = answer.content
-    return _text(json.dumps(known))
+        earlier[step] = answer.content
+    return _text(json.dumps(earlier))
 
 
 @_tool("Ask only what the client can answer")

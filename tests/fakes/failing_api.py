@@ -28,7 +28,7 @@ class ApiFailingAfterTools(FakeMessagesApi):
 
 def _reports_results(messages: list[dict[str, Any]]) -> bool:
     """Return whether the last message holds results of tools."""
-    said = [message for message in messages if message["role"] in ("user", "assistant")]
-    if not said or isinstance(said[-1]["content"], str):
+    turns = [message for message in messages if message["role"] in ("user", "assistant")]
+    if not turns or isinstance(turns[-1]["content"], str):
         return False
-    return any(block["type"] == "tool_result" for block in said[-1]["content"])
+    return any(block["type"] == "tool_result" for block in turns[-1]["content"])

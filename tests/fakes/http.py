@@ -36,20 +36,20 @@ class Reply:
     async def send(self, status: int, content: object = None, **headers: str) -> None:
         """Send an answer as JSON; without content, an empty one."""
         body = b"" if content is None else json.dumps(content).encode()
-        known = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
-        self._writer.write(_head(status, known) + body)
+        fields = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+        self._writer.write(_head(status, fields) + body)
         await self._writer.drain()
 
     async def send_bytes(self, body: bytes, content_type: str, **headers: str) -> None:
         """Send an answer as it is."""
-        known = {"Content-Type": content_type, "Content-Length": str(len(body)), **headers}
-        self._writer.write(_head(200, known) + body)
+        fields = {"Content-Type": content_type, "Content-Length": str(len(body)), **headers}
+        self._writer.write(_head(200, fields) + body)
         await self._writer.drain()
 
     async def start_stream(self, **headers: str) -> None:
         """Begin a stream of events."""
-        known = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked", **headers}
-        self._writer.write(_head(200, known))
+        fields = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked", **headers}
+        self._writer.write(_head(200, fields))
         await self._writer.drain()
 
     async def event(self, name: str, data: object) -> None:

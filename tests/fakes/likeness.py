@@ -59,10 +59,10 @@ def tag(line: Line) -> str:
 
 def keys(lines: list[Line]) -> dict[str, set[str]]:
     """Every key that lines of a kind have, as a path of keys. Items of lists have a path too."""
-    found: dict[str, set[str]] = defaultdict(set)
+    actual: dict[str, set[str]] = defaultdict(set)
     for line in lines:
-        found[tag(line)] |= _paths(line, "")
-    return found
+        actual[tag(line)] |= _paths(line, "")
+    return actual
 
 
 def _paths(value: object, prefix: str) -> set[str]:
@@ -70,7 +70,7 @@ def _paths(value: object, prefix: str) -> set[str]:
         return {path for entry in value for path in _paths(entry, prefix)}
     if not isinstance(value, dict):
         return set()
-    found = set()
+    collected = set()
     for key, inner in value.items():
-        found |= {f"{prefix}{key}", *_paths(inner, f"{prefix}{key}.")}
-    return found
+        collected |= {f"{prefix}{key}", *_paths(inner, f"{prefix}{key}.")}
+    return collected

@@ -57,8 +57,8 @@ class Resumable(Program):
     @property
     def runs(self) -> list[str]:
         """The words that the calls have written, one each."""
-        made = self.cwd / "made"
-        return made.read_text().split() if made.exists() else []
+        path = self.cwd / "made"
+        return path.read_text().split() if path.exists() else []
 
     def prompt(self, *words: str) -> str:
         """Return a prompt: a call that writes each word, all in one message, then `done`."""
@@ -128,8 +128,8 @@ class Resumable(Program):
         if self.api is not None:
             messages = self.api.conversations[-1]
         else:
-            told = conversation(read_history(self.file)).messages
-            messages = [{"role": each.role, "content": each.content} for each in told]
+            sent = conversation(read_history(self.file)).messages
+            messages = [{"role": each.role, "content": each.content} for each in sent]
         return [
             (block["tool_use_id"], block["content"])
             for message in messages

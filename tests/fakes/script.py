@@ -150,12 +150,12 @@ def _blocks(name: str, argument: str) -> list[Block]:
 
 def _directives(prompt: str) -> Iterator[tuple[str, str]]:
     position = 0
-    while found := _DIRECTIVE.search(prompt, position):
-        depth, end = 1, found.end()
+    while match := _DIRECTIVE.search(prompt, position):
+        depth, end = 1, match.end()
         while depth and end < len(prompt):
             depth += {"[": 1, "]": -1}.get(prompt[end], 0)
             end += 1
-        yield found[1], prompt[found.end() : end - 1]
+        yield match[1], prompt[match.end() : end - 1]
         position = end
 
 

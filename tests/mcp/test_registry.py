@@ -449,7 +449,7 @@ async def test_a_plugin_that_comes_later_and_fails_is_reported_for_as_long_as_it
         assert list(await _reported(served.hub)) == [older]
 
 
-async def test_a_plugin_that_is_gone_adds_nothing_more(tmp_path: Path) -> None:
+async def test_a_detached_plugin_adds_nothing_more(tmp_path: Path) -> None:
     hands: list[McpRegistry] = []
     async with (
         serving(tmp_path, EchoPlugin()) as served,

@@ -27,6 +27,7 @@ from hubd.mcp.sdk_private import (
     http_config,
     http_handler,
 )
+from hubd.mcp.transports.delivery import BODY
 
 MCP = Path(sdk_private.__file__).parent
 
@@ -252,6 +253,138 @@ async def test_other_requests_are_answered_as_usual(request_bytes: bytes) -> Non
     assert transport.protocol is None
     assert connection.responses == request_bytes.count(b"HTTP/1.")
     connection.connection_lost(None)
+
+
+PLAIN = b"POST /mcp?x=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """Answer with the body in two parts, without its length."""
+    message = await receive()
+    assert scope["state"].get(BODY, b"{}") == message["body"] == b"{}"
+    assert (scope["path"], scope["query_string"]) == ("/mcp", b"x=1")
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"x-a", b"b")]})
+    await send({"type": "http.response.body", "body": message["body"], "more_body": True})
+    await send({"type": "http.response.body", "body": b"end"})
+    assert await receive() == {"type": "http.disconnect"}
+
+
+def test_uvicorns_connection_has_the_parts_that_a_plain_request_needs() -> None:
+    parts = ["_unset_keepalive_if_required", "data_received", "app_state", "asgi_version", "app"]
+    require("uvicorn", H11Protocol, parts, "HttpConnection")
+    used = ["run_asgi", "send", "body", "more_body", "message_event", "response_started"]
+    used += ["disconnected", "on_response", "default_headers", "flow"]
+    require("uvicorn", RequestResponseCycle, used, "_PlainCycle")
+
+
+async def answered(app: Any, *parts: bytes) -> tuple[Counted, WrittenTransport]:
+    """Return a connection that got these bytes, after its last response."""
+    connection, transport = await opened(app)
+    connection.server_state.default_headers = []
+    for part in parts:
+        connection.data_received(part)
+    while connection.tasks:
+        await asyncio.gather(*connection.tasks)
+    return connection, transport
+
+
+def read_all(written: bytes, count: int) -> list[tuple[int, list[tuple[bytes, bytes]], bytes]]:
+    """Return responses as h11 reads them."""
+    client = h11.Connection(h11.CLIENT)
+    client.receive_data(written)
+    responses = []
+    for _ in range(count):
+        client.send(h11.Request(method="POST", target="/", headers=[("Host", "x")]))
+        client.send(h11.EndOfMessage())
+        head, body = client.next_event(), b""
+        assert isinstance(head, h11.Response)
+        while isinstance(event := client.next_event(), h11.Data):
+            body += event.data
+        responses.append((head.status_code, list(head.headers), body))
+        client.start_next_cycle()
+    assert client.trailing_data[0] == b""
+    return responses
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [PLAIN],
+        [PLAIN[:30], PLAIN[30:]],
+        [PLAIN, PLAIN, PLAIN],
+        [PLAIN + PLAIN, PLAIN],
+        [PLAIN, PLAIN[:-1], PLAIN[-1:] + PLAIN],
+        [PLAIN + PLAIN[:-1], PLAIN[-1:], PLAIN],
+        [PLAIN.replace(b"{}", b"{}" + PLAIN)],
+    ],
+    ids=["whole", "halves", "ahead", "joined first", "split later", "split first", "after a body"],
+)
+async def test_requests_are_answered_alike_with_and_without_h11(parts: list[bytes]) -> None:
+    count = b"".join(parts).count(b"POST")
+    connection, transport = await answered(echo, *parts)
+    assert connection.responses == count
+    headers = [(b"x-a", b"b"), (b"transfer-encoding", b"chunked")]
+    assert read_all(transport.written, count) == [(200, headers, b"{}end")] * count
+    assert not transport.closed
+    connection.connection_lost(None)
+
+
+async def test_h11_takes_turns_with_plain_requests() -> None:
+    unusual = PLAIN.replace(b"Host: x", b"Host:x")
+    connection, transport = await opened(echo)
+    connection.server_state.default_headers = []
+    for request in (PLAIN, unusual, PLAIN, unusual, unusual, PLAIN):
+        connection.data_received(request)
+        assert (type(connection.cycle) is RequestResponseCycle) is (request is unusual), (
+            "plain requests pass through h11, or others do not"
+        )
+        await asyncio.gather(*connection.tasks)
+    assert len(read_all(transport.written, 6)) == 6
+    connection.connection_lost(None)
+
+
+async def test_a_plain_request_can_close_its_connection() -> None:
+    async def refuse(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-length", b"2"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 400, "headers": headers})
+        await send({"type": "http.response.body", "body": b"no"})
+
+    connection, transport = await answered(refuse, PLAIN, PLAIN)
+    assert transport.closed
+    assert connection.responses == 1
+    assert transport.written.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert transport.written.endswith(b"\r\n\r\nno")
+    connection.connection_lost(None)
+
+
+async def test_a_response_header_cannot_add_lines() -> None:
+    async def inject(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"x-a", b"b\r\nx-c: d")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    connection, transport = await answered(inject, PLAIN)
+    assert b"x-c" not in transport.written
+    assert transport.closed
+    connection.connection_lost(None)
+
+
+async def test_a_plain_request_notices_that_its_client_disconnected() -> None:
+    received: list[str] = []
+    is_read = asyncio.Event()
+
+    async def wait(scope: Any, receive: Any, send: Any) -> None:
+        received.append((await receive())["type"])
+        is_read.set()
+        received.append((await receive())["type"])
+
+    connection, transport = await opened(wait)
+    connection.data_received(PLAIN)
+    [task] = connection.tasks
+    await is_read.wait()
+    connection.connection_lost(None)
+    await task
+    assert received == ["http.request", "http.disconnect"]
+    assert transport.written == b""
 
 
 def test_no_other_module_uses_undocumented_parts() -> None:

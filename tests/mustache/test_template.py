@@ -382,8 +382,8 @@ def test_partials_can_be_found_by_a_function() -> None:
     ],
 )
 def test_errors_name_the_line(text: str, message: str) -> None:
-    told = mistake(text)
-    assert told == message if message.startswith("line") else message in told
+    problem = mistake(text)
+    assert problem == message if message.startswith("line") else message in problem
 
 
 def test_every_error_has_a_suggestion() -> None:

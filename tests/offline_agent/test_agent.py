@@ -25,8 +25,8 @@ def offline(tmp_path: Path) -> Program:
 
 @pytest.fixture
 def gate(offline: Program) -> Iterator[Gate]:
-    with Gate(offline.cwd / "gate") as made:
-        yield made
+    with Gate(offline.cwd / "gate") as opened:
+        yield opened
 
 
 def is_delta(line: dict[str, Any]) -> bool:
@@ -49,11 +49,11 @@ def streamed(process: AgentProcess) -> list[str]:
 async def test_a_plain_prompt_is_repeated_with_a_note_about_the_offline_agent(
     offline: Program,
 ) -> None:
-    said = await offline.ask("what is love?")
-    assert said.lines[0]["model"] == "offline"
+    output = await offline.ask("what is love?")
+    assert output.lines[0]["model"] == "offline"
     words = "offline agent: you said: what is love? (history: 0 messages; no model is asked)"
-    assert said.lines[-1]["result"] == words
-    assert said.stderr == ""
+    assert output.lines[-1]["result"] == words
+    assert output.stderr == ""
 
 
 async def test_the_same_prompt_gives_the_same_words(offline: Program) -> None:
@@ -65,12 +65,12 @@ async def test_the_same_prompt_gives_the_same_words(offline: Program) -> None:
 
 
 async def test_deltas_add_up_to_the_blocks(offline: Program) -> None:
-    said = await offline.ask("think: slowly\nsay: a text of many words\nbig: 5")
+    output = await offline.ask("think: slowly\nsay: a text of many words\nbig: 5")
     whole = [
         block.get("text") or block.get("thinking") or json.dumps(block["input"])
-        for block in said.blocks("assistant")
+        for block in output.blocks("assistant")
     ]
-    assert streamed(said) == whole
+    assert streamed(output) == whole
 
 
 async def test_without_partial_messages_only_complete_ones_are_printed(offline: Program) -> None:
@@ -84,51 +84,51 @@ async def test_without_partial_messages_only_complete_ones_are_printed(offline: 
 
 
 async def test_a_command_runs_in_the_directory_of_the_agent(offline: Program) -> None:
-    said = await offline.ask(
+    output = await offline.ask(
         "run: pwd; touch made; echo wrong >&2; exit 3", "--allowedTools", "Bash"
     )
     assert (offline.cwd / "made").exists()
-    [result] = said.blocks("user")
+    [result] = output.blocks("user")
     assert result["is_error"]
     assert result["content"] == f"Exit code 3\n{offline.cwd}\nwrong"
-    assert said.lines[-1]["result"].startswith("offline agent: Bash failed: Exit code 3")
-    assert said.lines[-1]["num_turns"] == 2
+    assert output.lines[-1]["result"].startswith("offline agent: Bash failed: Exit code 3")
+    assert output.lines[-1]["num_turns"] == 2
 
 
 async def test_a_command_that_takes_too_long_is_ended(offline: Program) -> None:
     offline.environment["BASH_DEFAULT_TIMEOUT_MS"] = "100"
-    said = await offline.ask("run: echo begun; tail -f /dev/null", "--allowedTools", "Bash")
-    [result] = said.blocks("user")
+    output = await offline.ask("run: echo begun; tail -f /dev/null", "--allowedTools", "Bash")
+    [result] = output.blocks("user")
     assert result["content"] == "Command timed out after 0.1s\nbegun"
     assert offline.processes == set()
 
 
 async def test_background_processes_of_a_command_end_with_it(offline: Program) -> None:
-    said = await offline.ask("run: tail -f /dev/null & echo left", "--allowedTools", "Bash")
-    assert [block["content"] for block in said.blocks("user")] == ["left"]
+    output = await offline.ask("run: tail -f /dev/null & echo left", "--allowedTools", "Bash")
+    assert [block["content"] for block in output.blocks("user")] == ["left"]
     assert offline.processes == set()
 
 
 async def test_long_output_is_cut(offline: Program) -> None:
     prompt = "run: head -c 3000000 /dev/zero | tr '\\0' x"
-    said = await offline.ask(prompt, "--allowedTools", "Bash")
-    [result] = said.blocks("user")
+    output = await offline.ask(prompt, "--allowedTools", "Bash")
+    [result] = output.blocks("user")
     assert result["content"] == "x" * 1_000_000 + "\n… cut after 1000000 bytes"
 
 
 async def test_a_command_that_cannot_be_started_is_a_failed_call(offline: Program) -> None:
     offline.environment["PATH"] = "/nowhere"
-    said = await offline.ask("run: echo x", "--allowedTools", "Bash")
-    [result] = said.blocks("user")
+    output = await offline.ask("run: echo x", "--allowedTools", "Bash")
+    [result] = output.blocks("user")
     assert result["is_error"]
     assert "could not be started" in result["content"]
 
 
 async def test_files_are_written_and_read(offline: Program) -> None:
     prompt = "write: sub/a.txt one\\ntwo\nread: sub/a.txt\nwrite: sub/a.txt three\nread: nothing"
-    said = await offline.ask(prompt, "--allowedTools", "Write")
+    output = await offline.ask(prompt, "--allowedTools", "Write")
     assert (offline.cwd / "sub" / "a.txt").read_text() == "three"
-    results = [line["tool_use_result"] for line in said.of_type("user")]
+    results = [line["tool_use_result"] for line in output.of_type("user")]
     assert [each["type"] for each in results[:3]] == ["create", "text", "update"]
     assert results[1]["file"]["content"] == "one\ntwo"
     assert results[2]["originalFile"] == "one\ntwo"
@@ -142,11 +142,11 @@ async def test_a_file_name_may_have_a_line_break(offline: Program) -> None:
 
 async def test_parallel_calls_are_one_message_and_reported_out_of_order(offline: Program) -> None:
     prompt = "parallel:\n- run: echo one\n- run: echo two\n- big: 3"
-    said = await offline.ask(prompt, "--allowedTools", "Bash")
-    calls = [block for block in said.blocks("assistant") if block["type"] == "tool_use"]
+    output = await offline.ask(prompt, "--allowedTools", "Bash")
+    calls = [block for block in output.blocks("assistant") if block["type"] == "tool_use"]
     assert [call["name"] for call in calls] == ["Bash", "Bash", "Big"]
-    assert len({line["message"]["id"] for line in said.of_type("assistant")[:3]}) == 1
-    results = said.blocks("user")
+    assert len({line["message"]["id"] for line in output.of_type("assistant")[:3]}) == 1
+    results = output.blocks("user")
     assert [each["tool_use_id"] for each in results] == [call["id"] for call in calls][::-1]
     assert [each["content"] for each in results] == ["xxx", "two", "one"]
 
@@ -154,59 +154,61 @@ async def test_parallel_calls_are_one_message_and_reported_out_of_order(offline:
 async def test_parallel_commands_run_at_the_same_time(offline: Program, gate: Gate) -> None:
     # The first waits for the second: one after the other they would never end.
     prompt = "parallel:\n- run: read line < gate\n- run: echo > gate"
-    said = await offline.ask(prompt, "--allowedTools", "Bash")
-    assert [block["is_error"] for block in said.blocks("user")] == [False, False]
+    output = await offline.ask(prompt, "--allowedTools", "Bash")
+    assert [block["is_error"] for block in output.blocks("user")] == [False, False]
 
 
 async def test_many_deltas_and_large_results_arrive_complete(offline: Program) -> None:
-    said = await offline.ask("repeat: 2000 ab \nbig: 3000000")
-    assert sum(is_delta(line) for line in said.lines) >= 2000
-    assert said.blocks("assistant")[0]["text"] == "ab" * 2000
-    assert len(said.blocks("user")[0]["content"]) == 3_000_000
+    output = await offline.ask("repeat: 2000 ab \nbig: 3000000")
+    assert sum(is_delta(line) for line in output.lines) >= 2000
+    assert output.blocks("assistant")[0]["text"] == "ab" * 2000
+    assert len(output.blocks("user")[0]["content"]) == 3_000_000
 
 
 async def test_slow_spreads_the_deltas_and_loses_none(offline: Program) -> None:
-    said = await offline.ask("slow: 0.2\nsay: one two three four five six seven")
-    assert said.lines[-1]["result"] == "one two three four five six seven"
+    output = await offline.ask("slow: 0.2\nsay: one two three four five six seven")
+    assert output.lines[-1]["result"] == "one two three four five six seven"
 
 
 async def test_an_error_has_the_shape_of_an_api_error(offline: Program) -> None:
-    said = await offline.ask("say: so far\nerror: on purpose", status=1)
-    result = said.lines[-1]
+    output = await offline.ask("say: so far\nerror: on purpose", status=1)
+    result = output.lines[-1]
     assert (result["subtype"], result["is_error"]) == ("success", True)
     assert result["terminal_reason"] == "api_error"
-    synthetic = said.lines[-2]
+    synthetic = output.lines[-2]
     assert synthetic["message"]["model"] == "<synthetic>"
     assert synthetic["message"]["content"][0]["text"] == "API Error: 500 on purpose"
 
 
 async def test_a_crash_is_in_the_middle_of_a_block_and_without_a_result(offline: Program) -> None:
-    said = await offline.ask("say: so far\ncrash: 42", status=42)
-    assert is_delta(said.lines[-1])
-    assert said.of_type("result") == []
+    output = await offline.ask("say: so far\ncrash: 42", status=42)
+    assert is_delta(output.lines[-1])
+    assert output.of_type("result") == []
 
 
 async def test_broken_lines_come_between_good_ones(offline: Program) -> None:
-    said = await offline.ask("say: before\nbroken:\nsay: after")
-    assert said.noise == ["{this line is not JSON\n"]
-    assert len(said.of_type("offline_unknown")) == 1
-    assert said.lines[-1]["result"] == "after"
+    output = await offline.ask("say: before\nbroken:\nsay: after")
+    assert output.noise == ["{this line is not JSON\n"]
+    assert len(output.of_type("offline_unknown")) == 1
+    assert output.lines[-1]["result"] == "after"
 
 
 async def test_messages_of_a_subagent_name_its_task(offline: Program) -> None:
-    said = await offline.ask("subagent: run: echo inner\nsubagent: hello", "--allowedTools", "Bash")
-    tasks = [b["id"] for b in said.blocks("assistant") if b.get("name") == "Task"]
-    inner = [line for line in said.lines if line.get("parent_tool_use_id")]
+    output = await offline.ask(
+        "subagent: run: echo inner\nsubagent: hello", "--allowedTools", "Bash"
+    )
+    tasks = [b["id"] for b in output.blocks("assistant") if b.get("name") == "Task"]
+    inner = [line for line in output.lines if line.get("parent_tool_use_id")]
     assert [line["parent_tool_use_id"] for line in inner] == [tasks[0]] * 3 + [tasks[1]] * 2
     assert [line["type"] for line in inner] == ["user", "assistant", "user", "user", "assistant"]
-    assert "offline subagent: Bash said: inner" in json.dumps(said.lines)
-    assert said.lines[-1]["subagent_stats"]["spawned"] == 2
+    assert "offline subagent: Bash said: inner" in json.dumps(output.lines)
+    assert output.lines[-1]["subagent_stats"]["spawned"] == 2
 
 
 async def test_turns_end_at_the_limit(offline: Program) -> None:
     flags = ("--max-turns", "1")
-    said = await offline.ask("big: 1\nbig: 2\nsay: never", *flags, status=1)
-    result = said.lines[-1]
+    output = await offline.ask("big: 1\nbig: 2\nsay: never", *flags, status=1)
+    result = output.lines[-1]
     assert result["subtype"] == "error_max_turns"
     assert result["errors"] == ["Reached maximum number of turns (1)"]
     assert result["num_turns"] == 2
@@ -220,10 +222,10 @@ async def test_half_a_surrogate_pair_goes_out_as_it_came_in(offline: Program) ->
 
 
 async def test_unknown_flags_are_named_and_do_no_harm(offline: Program) -> None:
-    said = await offline.ask("say: x", "--effort", "high", "--new-thing")
-    assert said.lines[-1]["result"] == "x"
-    assert "--effort is not supported" in said.stderr
-    assert "--new-thing is not supported" in said.stderr
+    output = await offline.ask("say: x", "--effort", "high", "--new-thing")
+    assert output.lines[-1]["result"] == "x"
+    assert "--effort is not supported" in output.stderr
+    assert "--new-thing is not supported" in output.stderr
 
 
 async def plain_output(offline: Program, *arguments: str) -> tuple[int, str]:

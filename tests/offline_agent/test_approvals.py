@@ -31,8 +31,8 @@ def meta(process: AgentProcess) -> dict[str, Any]:
     """The decision about the only call."""
     [line] = [line for line in process.lines if "tool_result_meta" in line]
     [entry] = line["tool_result_meta"]
-    found: dict[str, Any] = entry
-    return found
+    matching: dict[str, Any] = entry
+    return matching
 
 
 @pytest.mark.parametrize(
@@ -105,21 +105,21 @@ def test_settings_come_as_json_or_as_a_file(tmp_path: Path) -> None:
 
 
 async def test_without_an_approver_changes_are_denied(offline: Program) -> None:
-    said = await offline.ask("write: a.txt x")
+    output = await offline.ask("write: a.txt x")
     assert not (offline.cwd / "a.txt").exists()
-    [denied] = said.of_type("system", "permission_denied")
+    [denied] = output.of_type("system", "permission_denied")
     assert denied["tool_name"] == "Write"
-    assert meta(said)["non_execution_kind"] == "user-rejected"
-    [denial] = said.lines[-1]["permission_denials"]
+    assert meta(output)["non_execution_kind"] == "user-rejected"
+    [denial] = output.lines[-1]["permission_denials"]
     assert denial["tool_input"] == {"file_path": "a.txt", "content": "x"}
 
 
 async def test_a_disallowed_tool_does_not_exist(offline: Program) -> None:
-    said = await offline.ask("run: touch x", "--disallowedTools", "Bash")
-    assert "Bash" not in said.lines[0]["tools"]
-    [result] = said.blocks("user")
+    output = await offline.ask("run: touch x", "--disallowedTools", "Bash")
+    assert "Bash" not in output.lines[0]["tools"]
+    [result] = output.blocks("user")
     assert result["content"].startswith("<tool_use_error>Error: No such tool available: Bash.")
-    assert said.lines[-1]["permission_denials"] == []
+    assert output.lines[-1]["permission_denials"] == []
 
 
 async def asked(running: AgentProcess) -> dict[str, Any]:
@@ -268,9 +268,9 @@ async def test_a_permanent_approval_is_not_requested_again(offline: Program) -> 
 
 async def test_only_the_pipes_can_be_asked(offline: Program) -> None:
     flags = ("--permission-prompt-tool", "mcp__plexus__loopback_permit")
-    said = await offline.ask("run: touch made", *flags, status=1)
-    assert said.of_type("result") == []
-    assert "not found" in said.stderr
+    output = await offline.ask("run: touch made", *flags, status=1)
+    assert output.of_type("result") == []
+    assert "not found" in output.stderr
     assert not (offline.cwd / "made").exists()
 
 
@@ -279,8 +279,8 @@ async def test_an_approved_call_ends_before_the_next_request(offline: Program) -
         await running.say("parallel:\n- run: echo a >> made\n- run: echo b >> made")
         for content in ("", "a\n"):
             question = await asked(running)
-            made = offline.cwd / "made"
-            assert (made.read_text() if made.exists() else "") == content
+            path = offline.cwd / "made"
+            assert (path.read_text() if path.exists() else "") == content
             assert len(running.of_type("user")) == len(content.split())
             await running.answer(question["request_id"], {"behavior": "allow"})
         await running.turn()
@@ -320,10 +320,10 @@ async def test_an_approved_plan_ends_the_plan_mode(offline: Program) -> None:
         await running.end()
 
 
-async def test_without_an_approver_nobody_can_be_questioned(offline: Program) -> None:
-    said = await offline.ask("ask: Which? | a | b")
-    assert "AskUserQuestion" not in said.lines[0]["tools"]
-    assert "No such tool available" in said.blocks("user")[0]["content"]
+async def test_a_question_needs_an_approver(offline: Program) -> None:
+    output = await offline.ask("ask: Which? | a | b")
+    assert "AskUserQuestion" not in output.lines[0]["tools"]
+    assert "No such tool available" in output.blocks("user")[0]["content"]
 
 
 async def test_the_request_of_a_subagent_names_it(offline: Program) -> None:

@@ -21,8 +21,8 @@ def offline(tmp_path: Path) -> Program:
 
 @pytest.fixture
 def gate(offline: Program) -> Iterator[Gate]:
-    with Gate(offline.cwd / "gate") as made:
-        yield made
+    with Gate(offline.cwd / "gate") as opened:
+        yield opened
 
 
 def is_delta(line: dict[str, Any]) -> bool:
@@ -70,8 +70,11 @@ async def test_messages_that_come_during_a_turn_are_answered_together(
         first = await running.turn()
         assert first[-1]["queued_turn_count"] == 2
         together = await running.turn()
-        said = [line for line in together if line["type"] == "assistant"]
-        assert [line["message"]["content"][0]["text"] for line in said] == ["second", "third"]
+        assistant_lines = [line for line in together if line["type"] == "assistant"]
+        assert [line["message"]["content"][0]["text"] for line in assistant_lines] == [
+            "second",
+            "third",
+        ]
         assert await running.end() == 0
 
 

@@ -261,14 +261,14 @@ async def act(program: Program, prompt: str, scene: Scene) -> AgentProcess:
 def unexplained(mine: list[Line], other: list[Line], explained: dict[str, str]) -> dict[str, str]:
     """The keys that only the first has and that no pattern explains."""
     theirs = keys(other)
-    found = {}
+    by_id = {}
     for kind, paths in keys(mine).items():
         patterns = [paths_ for kinds, paths_ in explained.items() if re.fullmatch(kinds, kind)]
-        known = re.compile("|".join(patterns) or "(?!)")
-        strange = [path for path in paths - theirs[kind] if not known.fullmatch(path)]
+        pattern = re.compile("|".join(patterns) or "(?!)")
+        strange = [path for path in paths - theirs[kind] if not pattern.fullmatch(path)]
         if strange:
-            found[kind] = " ".join(sorted(strange))
-    return found
+            by_id[kind] = " ".join(sorted(strange))
+    return by_id
 
 
 @pytest.mark.parametrize("scene", few(SCENES, 1), ids=lambda scene: scene.name)
@@ -288,7 +288,7 @@ async def test_both_agents_print_the_same_types_of_lines_in_the_same_order(
 
 @pytest.mark.soak
 async def test_both_agents_resume_and_fork_with_the_same_lines_and_ids(tmp_path: Path) -> None:
-    said: list[list[AgentProcess]] = []
+    runs_of_agents: list[list[AgentProcess]] = []
     async with FakeMessagesApi() as api:
         for name, command, prompt in (
             ("offline", OFFLINE, "say: x"),
@@ -300,9 +300,9 @@ async def test_both_agents_resume_and_fork_with_the_same_lines_and_ids(tmp_path:
             at = first.of_type("assistant")[-1]["uuid"]
             second = await program.ask(prompt, resume)
             fork = await program.ask(prompt, resume, "--fork-session", "--resume-session-at", at)
-            said.append([first, second, fork])
-    for fake, real in zip(*said, strict=True):
+            runs_of_agents.append([first, second, fork])
+    for fake, real in zip(*runs_of_agents, strict=True):
         assert shape(fake.lines) == shape(real.lines)
-    for runs in said:
+    for runs in runs_of_agents:
         ids = [each.lines[-1]["session_id"] for each in runs]
         assert ids[0] == ids[1] != ids[2]

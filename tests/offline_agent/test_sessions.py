@@ -37,7 +37,7 @@ def entries_of(program: Program, session_id: str) -> list[dict[str, Any]]:
 
 
 async def test_a_session_file_has_the_path_and_the_format_of_claude(offline: Program) -> None:
-    said = await offline.ask("hello\nbig: 3", "--session-id", SESSION)
+    output = await offline.ask("hello\nbig: 3", "--session-id", SESSION)
     assert file_of(offline, SESSION).parent.name == str(offline.cwd).replace("/", "-").replace(
         "_", "-"
     )
@@ -46,8 +46,8 @@ async def test_a_session_file_has_the_path_and_the_format_of_claude(offline: Pro
     assert kinds == ["user", "assistant", "assistant", "user", "assistant"]
     parents = [entry["parentUuid"] for entry in entries]
     assert parents == [None, *(entry["uuid"] for entry in entries[:-1])]
-    shown = [line["uuid"] for line in said.lines if line["type"] in ("assistant", "user")]
-    assert [entry["uuid"] for entry in entries[1:]] == shown
+    visible = [line["uuid"] for line in output.lines if line["type"] in ("assistant", "user")]
+    assert [entry["uuid"] for entry in entries[1:]] == visible
     for entry in entries:
         assert entry["sessionId"] == SESSION
         assert entry["cwd"] == str(offline.cwd)
@@ -56,9 +56,9 @@ async def test_a_session_file_has_the_path_and_the_format_of_claude(offline: Pro
 
 async def test_a_resumed_session_has_its_messages_and_keeps_its_id(offline: Program) -> None:
     await offline.ask("first\nbig: 1", "--session-id", SESSION)
-    said = await offline.ask("second", f"--resume={SESSION}")
-    assert said.lines[0]["session_id"] == SESSION
-    assert "history: 4 messages" in said.lines[-1]["result"]
+    output = await offline.ask("second", f"--resume={SESSION}")
+    assert output.lines[0]["session_id"] == SESSION
+    assert "history: 4 messages" in output.lines[-1]["result"]
     again = await offline.ask("third", "--resume", SESSION)
     assert "history: 6 messages" in again.lines[-1]["result"]
 
@@ -67,18 +67,18 @@ async def test_a_session_is_found_from_another_directory(offline: Program) -> No
     await offline.ask("first", "--session-id", SESSION)
     offline.cwd = offline.cwd.parent / "elsewhere"
     offline.cwd.mkdir()
-    said = await offline.ask("second", f"--resume={SESSION}")
-    assert "history: 2 messages" in said.lines[-1]["result"]
+    output = await offline.ask("second", f"--resume={SESSION}")
+    assert "history: 2 messages" in output.lines[-1]["result"]
     assert len(entries_of(offline, SESSION)) == 4
 
 
 async def test_a_fork_leaves_the_session_as_it_was(offline: Program) -> None:
     await offline.ask("first", "--session-id", SESSION)
     before = file_of(offline, SESSION).read_bytes()
-    said = await offline.ask("second", f"--resume={SESSION}", "--fork-session")
-    forked = said.lines[0]["session_id"]
+    output = await offline.ask("second", f"--resume={SESSION}", "--fork-session")
+    forked = output.lines[0]["session_id"]
     assert forked != SESSION
-    assert "history: 2 messages" in said.lines[-1]["result"]
+    assert "history: 2 messages" in output.lines[-1]["result"]
     assert file_of(offline, SESSION).read_bytes() == before
     assert {entry["sessionId"] for entry in entries_of(offline, forked)} == {forked}
     own = entries_of(offline, SESSION)
@@ -91,9 +91,9 @@ async def test_a_fork_at_a_message_drops_later_messages(offline: Program) -> Non
     await offline.ask("second", f"--resume={SESSION}")
     flags = (f"--resume={SESSION}", "--fork-session", "--resume-session-at", at)
     given_id = str(uuid4())
-    said = await offline.ask("third", *flags, "--session-id", given_id)
-    assert said.lines[0]["session_id"] == given_id
-    assert "history: 2 messages" in said.lines[-1]["result"]
+    output = await offline.ask("third", *flags, "--session-id", given_id)
+    assert output.lines[0]["session_id"] == given_id
+    assert "history: 2 messages" in output.lines[-1]["result"]
     assert "second" not in file_of(offline, given_id).read_text()
 
 
@@ -104,8 +104,8 @@ async def test_resuming_at_a_message_without_a_fork_adds_a_branch_to_the_file(
     at = first.of_type("assistant")[-1]["uuid"]
     await offline.ask("second", f"--resume={SESSION}")
     await offline.ask("third", f"--resume={SESSION}", "--resume-session-at", at)
-    said = await offline.ask("fourth", f"--resume={SESSION}")
-    assert "history: 4 messages" in said.lines[-1]["result"]
+    output = await offline.ask("fourth", f"--resume={SESSION}")
+    assert "history: 4 messages" in output.lines[-1]["result"]
     assert len(entries_of(offline, SESSION)) == 8
 
 
@@ -119,35 +119,35 @@ async def test_resuming_at_a_message_without_a_fork_adds_a_branch_to_the_file(
 async def test_an_unknown_session_gives_only_a_result(
     offline: Program, flags: tuple[str, ...], error: str
 ) -> None:
-    said = await offline.ask("hello", *flags, status=1)
-    [result] = said.lines
+    output = await offline.ask("hello", *flags, status=1)
+    [result] = output.lines
     assert (result["type"], result["subtype"]) == ("result", "error_during_execution")
     assert result["errors"] == [error]
     assert result["num_turns"] == 0
-    assert error in said.stderr
+    assert error in output.stderr
 
 
 async def test_an_unknown_message_gives_only_a_result(offline: Program) -> None:
     await offline.ask("first", "--session-id", SESSION)
     flags = (f"--resume={SESSION}", "--resume-session-at", str(uuid4()))
-    said = await offline.ask("hello", *flags, status=1)
-    assert [line["type"] for line in said.lines] == ["result"]
-    assert said.lines[0]["errors"][0].startswith("No message found with message.uuid of: ")
+    output = await offline.ask("hello", *flags, status=1)
+    assert [line["type"] for line in output.lines] == ["result"]
+    assert output.lines[0]["errors"][0].startswith("No message found with message.uuid of: ")
 
 
 async def test_a_session_id_is_used_once(offline: Program) -> None:
     await offline.ask("first", "--session-id", SESSION)
-    said = await offline.ask("second", "--session-id", SESSION, status=1)
-    assert said.lines == []
-    assert said.stderr == f"Error: Session ID {SESSION} is already in use.\n"
+    output = await offline.ask("second", "--session-id", SESSION, status=1)
+    assert output.lines == []
+    assert output.stderr == f"Error: Session ID {SESSION} is already in use.\n"
 
 
 async def test_damaged_entries_are_skipped(offline: Program) -> None:
     await offline.ask("first", "--session-id", SESSION)
     with file_of(offline, SESSION).open("a") as file:
         file.write('{"type":"mode"}\n[1]\n{"half an ent')
-    said = await offline.ask("second", f"--resume={SESSION}")
-    assert "history: 2 messages" in said.lines[-1]["result"]
+    output = await offline.ask("second", f"--resume={SESSION}")
+    assert "history: 2 messages" in output.lines[-1]["result"]
 
 
 @pytest.mark.soak
@@ -159,9 +159,9 @@ async def test_claude_continues_a_session_of_the_offline_agent(
         claude = Program(tmp_path / "claude", claude_program(), api_url=api.url)
         claude.cwd = offline.cwd
         claude.environment["CLAUDE_CONFIG_DIR"] = str(directory_of(offline))
-        said = await claude.ask("SAY[and claude]", f"--resume={SESSION}")
+        output = await claude.ask("SAY[and claude]", f"--resume={SESSION}")
         sent = json.dumps(api.conversations[-1])
-    assert said.lines[-1]["session_id"] == SESSION
+    assert output.lines[-1]["session_id"] == SESSION
     answer = '"text": "an answer"'
     words = ["first words", '"name": "Big"', "0123456789abcdef", answer, "SAY[and claude]"]
     places = [sent.find(word) for word in words]

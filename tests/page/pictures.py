@@ -18,11 +18,21 @@ IMAGES: Final = Path(__file__).parent.parent.parent / "docs" / "images"
 SIZES: Final = {"desktop": DESKTOP, "phone": PHONE}
 # The pictures of the README, and the pages that they show.
 README: Final = {"page-inbox": "inbox", "page-tree": "tree"}
-ANSWER: Final = (
-    "say: ## The test fails because of `add`\\n\\nIt adds **one too many**:\\n\\n"
-    "```python\\ndef add(a, b):\\n    return a + b + 1\\n```\\n\\n"
-    "- [x] find the cause\\n- [ ] mend it\\n\\n| file | line |\\n|---|---|\\n| add.py | 2 |"
-)
+# The offline agent repeats it.
+MARKDOWN: Final = """\
+The test fails because of `add`:
+
+```python
+def add(a, b):
+    return a + b + 1
+```
+
+- [x] find the cause
+- [ ] mend it
+
+| file | line |
+|---|---|
+| add.py | 2 |"""
 
 
 def chat(home: Path, name: str, prompt: str, **more: Any) -> list[dict[str, Any]]:
@@ -34,7 +44,8 @@ def chat(home: Path, name: str, prompt: str, **more: Any) -> list[dict[str, Any]
 def converse(home: Path) -> str:
     """Have conversations with forks and approvals; return the id of a tree."""
     chat(home, "fix", "think: The test compares 5 with 4.\nrun: echo 'FAILED test_add: 5 == 4'")
-    chat(home, "fix", ANSWER.replace("\\n", "\n"))
+    chat(home, "fix", "say: The bug is in `add`: it adds one too many.")
+    chat(home, "review", MARKDOWN)
     events_of(home, "claudecode.fork", name="fix", new_name="british")
     events_of(home, "claudecode.fork", name="fix", new_name="short")
     chat(home, "fix", "say: I mended `add` and ran all 12 tests again.")
@@ -42,7 +53,7 @@ def converse(home: Path) -> str:
     chat(home, "short", "say: Removed the changelog entry again.")
     for name, prompt in (
         ("release", "run: git push --force origin main"),
-        ("notes", "write: NOTES.md The first line\nand the second"),
+        ("notes", r"write: NOTES.md # Notes\n\nThe bug is in `add`.\n"),
         ("clean", "run: rm -rf build dist"),
     ):
         started = {"model": "offline", "name": name, "prompt": prompt}
@@ -58,7 +69,8 @@ def pages(tree: str) -> dict[str, str]:
     return {
         "inbox": "inbox",
         "sessions": "sessions",
-        "session": "session/fix",
+        "session": "session/review",
+        "tools": "session/fix",
         "asking": "session/release",
         "new-session": "session/",
         "tree": f"tree/{tree}?session=fix",

@@ -120,6 +120,14 @@ async def test_events_of_a_nested_call_are_sent_when_the_plugin_has_taken_them(
     assert not await parcels.receipt()
 
 
+async def test_a_callback_that_is_not_async_fails_the_call_with_the_remedy(hub: Hub) -> None:
+    items = await call_items(hub, "parcels.send_with_plain_callback")
+    assert items[2]["message"] == (
+        "TypeError: after_sent got Parcels.send_with_plain_callback.<locals>.plain; "
+        "write it with `async def`"
+    )
+
+
 async def test_after_sent_needs_a_running_call(hub: Hub, parcels: Parcels) -> None:
     with pytest.raises(HubError, match="needs a running call"):
         parcels.host.after_sent(parcels.receipts.put)

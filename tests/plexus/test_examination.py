@@ -76,5 +76,5 @@ def test_doctor_shows_the_findings_of_plugins(tmp_path: Path) -> None:
         daemon.stop()
         daemon.variables = {"HUBD_CLAUDECODE_PROGRAM": str(tmp_path / "missing")}
         daemon.start()
-        shown = hubd("doctor", home=daemon.home)
-        assert "FAIL claude: " in shown.stdout
+        output = hubd("doctor", home=daemon.home)
+        assert "FAIL claude: " in output.stdout

@@ -147,8 +147,8 @@ async def test_a_session_needs_no_grant_for_a_method_that_is_open_to_sessions(
         for path in ("questions.answer", "questions.schema", "plexus.schema"):
             assert (await denial(hub, path))["available"] == []
         # A list shows only granted methods.
-        [shown] = await content(hub, "questions.schema", "questions.answer")
-        assert [each["name"] for each in shown["methods"]] == ["answer"]
+        [visible] = await content(hub, "questions.schema", "questions.answer")
+        assert [each["name"] for each in visible["methods"]] == ["answer"]
         [whole] = await call_events(hub, "questions.schema")
         assert [each.get("annotations") for each in whole["methods"]] == [
             {"open_to_sessions": True},

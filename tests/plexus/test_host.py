@@ -287,6 +287,15 @@ async def test_call_one_refuses_no_event_and_several(
     assert (error["code"], error["message"]) == ("execution_error", message)
 
 
+async def test_a_nested_call_without_its_block_is_refused_with_the_remedy(hub: Hub) -> None:
+    call: Any = PlexusHost(hub).call("echo.once", message="x")
+    remedy = r"host\.call\('echo\.once', …\) is a block: write `async with host\.call"
+    with pytest.raises(TypeError, match=remedy):
+        await call
+    with pytest.raises(TypeError, match=remedy):
+        _ = [event async for event in call]
+
+
 async def test_call_one_raises_the_error_of_the_method(hub: Hub) -> None:
     error = await call_error(hub, "nosy.only", of="nosy.missing", count=1)
     assert error["code"] == "method_not_found"

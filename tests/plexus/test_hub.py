@@ -58,8 +58,11 @@ def build(*activations: Activation, name: str = "plexus") -> Hub:
 
 
 def test_a_second_plugin_of_the_same_name_is_refused() -> None:
-    with pytest.raises(Conflict, match="the name 'leaf' is taken in 'plexus'"):
+    with pytest.raises(Conflict, match="the name 'leaf' is taken in 'plexus'") as refused:
         build(Leaf("leaf"), OtherLeaf())
+    assert refused.value.suggestion == (
+        f"{__name__}.Leaf has it. Give the plugin another namespace"
+    )
 
 
 @pytest.mark.parametrize("name", ["plexus", "search"])
@@ -101,8 +104,8 @@ async def test_paths_walk_the_tree_to_any_depth() -> None:
     for level in reversed(range(20)):
         deepest = Leaf(f"n{level}", deepest)
     path = ".".join(f"n{level}" for level in range(21))
-    [said] = await call_events(build(deepest), f"{path}.say", text="down here")
-    assert said == {"type": "said", "text": "down here"}
+    [event] = await call_events(build(deepest), f"{path}.say", text="down here")
+    assert event == {"type": "said", "text": "down here"}
 
 
 def test_the_error_for_an_unknown_namespace_suggests_the_nearest_and_lists_all() -> None:

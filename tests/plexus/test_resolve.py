@@ -213,9 +213,9 @@ async def test_a_hub_resolves_only_handles_of_its_children(hub: Hub) -> None:
 
 
 async def test_handles_made_below_another_hub_carry_the_full_path(nested: Hub) -> None:
-    [made] = await call_events(nested, "outer.inner.make", how="x")
-    assert made["ref"] == "outer.inner@1.4.2::make:x"
-    [resolved] = await call_events(nested, "plexus.resolve_handle", handle=made["ref"])
+    [created] = await call_events(nested, "outer.inner.make", how="x")
+    assert created["ref"] == "outer.inner@1.4.2::make:x"
+    [resolved] = await call_events(nested, "plexus.resolve_handle", handle=created["ref"])
     assert resolved["data"] == {"type": "made", "text": "x", "ref": None, "more": None}
 
 

@@ -66,8 +66,8 @@ async def test_activations_lists_every_namespace_and_failed_plugins(hub: Hub) ->
 
 
 async def test_methods_are_found_by_words_best_first(hub: Hub) -> None:
-    found = await call_events(hub, "plexus.methods", query="Luna info", limit=3)
-    assert found[0]["method"] == "solar.earth.luna.info"
-    assert len(found) == 3
-    assert found[0]["score"] > found[-1]["score"] or found[1]["score"] == found[-1]["score"]
+    matches = await call_events(hub, "plexus.methods", query="Luna info", limit=3)
+    assert matches[0]["method"] == "solar.earth.luna.info"
+    assert len(matches) == 3
+    assert matches[0]["score"] > matches[-1]["score"] or matches[1]["score"] == matches[-1]["score"]
     assert await call_events(hub, "plexus.methods", query="zzzzz") == []

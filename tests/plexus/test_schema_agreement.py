@@ -35,12 +35,12 @@ JUNK = st.recursive(
 
 def methods() -> dict[str, Method]:
     """Return every method of every built-in plugin, by path."""
-    found = dict(UNIVERSAL_METHODS)
+    by_path = dict(UNIVERSAL_METHODS)
     for target in BUILT_IN:
         activation = Source(target, "built in").load()
         for name, method in activation.methods.items():
-            found[f"{activation.namespace}.{name}"] = method
-    return found
+            by_path[f"{activation.namespace}.{name}"] = method
+    return by_path
 
 
 METHODS = methods()

@@ -240,7 +240,7 @@ async def test_a_short_word_with_too_many_tokens_reads_the_texts(
     assert await found(h, "ad") == refs[:1]
 
 
-async def test_a_search_that_reads_texts_says_where_it_stopped(
+async def test_a_search_that_reads_texts_reports_where_it_stopped(
     h: InProcessHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refs = [await add(h, f"a{letter}c") for letter in "defgh"]
@@ -252,7 +252,7 @@ async def test_a_search_that_reads_texts_says_where_it_stopped(
     assert await advice(h, "a") == []
 
 
-async def test_a_search_ends_in_time_and_says_so(
+async def test_a_search_ends_in_time_and_reports_it(
     h: InProcessHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refs = [await add(h, "needle") for _ in range(searching.READ_FIRST + 1)]

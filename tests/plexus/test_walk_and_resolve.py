@@ -27,25 +27,25 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 def grower_of(hub: Hub) -> Grower:
-    found = hub.find(["grower"]).activation
-    assert isinstance(found, Grower)
-    return found
+    activation = hub.find(["grower"]).activation
+    assert isinstance(activation, Grower)
+    return activation
 
 
 async def plant(hub: Hub) -> str:
-    [made] = await call_events(hub, "arbor.tree_create")
-    return str(made["tree_id"])
+    [created] = await call_events(hub, "arbor.tree_create")
+    return str(created["tree_id"])
 
 
 async def add(hub: Hub, tree_id: str, handle: str, parent: str | None = None) -> str:
     params = {"tree_id": tree_id, "handle": handle}
     if parent is not None:
         params["parent"] = parent
-    [made] = await call_events(hub, "arbor.node_create_external", **params)
-    return str(made["node_id"])
+    [node] = await call_events(hub, "arbor.node_create_external", **params)
+    return str(node["node_id"])
 
 
-def told(events: list[dict[str, Any]]) -> list[str]:
+def summaries(events: list[dict[str, Any]]) -> list[str]:
     return [event.get("summary") or event["code"] for event in events]
 
 
@@ -56,7 +56,7 @@ async def test_the_handles_of_a_tree_are_resolved_in_order_of_creation(hub: Hub)
     second = await add(hub, tree_id, "solar.earth.luna@1.0.0::info:luna", first)
     await add(hub, tree_id, "echo@1.0.0::once:three", second)
     events = await call_events(hub, WALK, tree_id=tree_id)
-    assert told(events) == ["one", "Luna, moon", "three"]
+    assert summaries(events) == ["one", "Luna, moon", "three"]
     assert events[0]["handle"] == "echo@1.0.0::once:one"
     assert events[0]["data"]["message"] == "one"
     assert events[1]["origin"]["plugin"] == "solar.earth.luna"
@@ -74,7 +74,7 @@ async def test_a_later_child_comes_after_an_earlier_one(
         handle = f"echo@1.0.0::once:{message}"
         params = {"tree_id": tree_id, "parent": turn, "handle": handle, "side": side}
         await call_events(hub, "grower.grow", **params)
-    assert told(await call_events(hub, WALK, tree_id=tree_id)) == ["turn", "user", "assistant"]
+    assert summaries(await call_events(hub, WALK, tree_id=tree_id)) == ["turn", "user", "assistant"]
     [handles] = await call_events(hub, "arbor.context_get_handles", tree_id=tree_id)
     assert [handle[-4:] for handle in handles["handles"]] == ["turn", "user", "tant"]
 
@@ -85,7 +85,10 @@ async def test_only_the_handles_of_the_path_are_resolved(hub: Hub) -> None:
     await add(hub, tree_id, "echo@1.0.0::once:aside")
     second = await add(hub, tree_id, "echo@1.0.0::once:two", first)
     await add(hub, tree_id, "echo@1.0.0::once:below", second)
-    assert told(await call_events(hub, WALK, tree_id=tree_id, node_id=second)) == ["one", "two"]
+    assert summaries(await call_events(hub, WALK, tree_id=tree_id, node_id=second)) == [
+        "one",
+        "two",
+    ]
     # The start of a tree id and the end of a node id are enough.
     assert len(await call_events(hub, WALK, tree_id=tree_id[:8])) == 4
     assert len(await call_events(hub, WALK, tree_id=tree_id, node_id=second[-12:])) == 2
@@ -104,7 +107,7 @@ async def test_a_failure_is_reported_in_order_and_does_not_stop_the_others(hub: 
     ):
         await add(hub, tree_id, handle)
     events = await call_events(hub, WALK, tree_id=tree_id)
-    assert told(events) == [
+    assert summaries(events) == [
         "one",
         "activation_not_found",
         "handle_target_missing",
@@ -129,10 +132,10 @@ async def test_only_the_requested_lanes_are_walked(hub: Hub) -> None:
         handle="echo@1.0.0::once:event",
         lane="events",
     )
-    assert told(await call_events(hub, WALK, tree_id=tree_id)) == ["turn"]
-    assert told(await call_events(hub, WALK, tree_id=tree_id, lanes=["events"])) == ["event"]
+    assert summaries(await call_events(hub, WALK, tree_id=tree_id)) == ["turn"]
+    assert summaries(await call_events(hub, WALK, tree_id=tree_id, lanes=["events"])) == ["event"]
     both = await call_events(hub, WALK, tree_id=tree_id, lanes=["main", "events"])
-    assert told(both) == ["turn", "event"]
+    assert summaries(both) == ["turn", "event"]
 
 
 async def test_a_tree_of_many_pages_is_resolved_a_few_at_a_time_and_in_order(hub: Hub) -> None:
@@ -142,7 +145,7 @@ async def test_a_tree_of_many_pages_is_resolved_a_few_at_a_time_and_in_order(hub
         handle = f"grower@1.0.0::thing:now:{start}"
         await call_events(hub, "grower.grow", tree_id=tree_id, handle=handle, count=300)
         expected += [str(start)] * 300
-    assert told(await call_events(hub, WALK, tree_id=tree_id)) == expected
+    assert summaries(await call_events(hub, WALK, tree_id=tree_id)) == expected
     assert 0 < grower_of(hub).most <= resolve.CONCURRENT
 
 
@@ -158,7 +161,7 @@ async def test_results_are_streamed_before_the_last_resolver_ends(hub: Hub) -> N
     async with asyncio.timeout(PATIENCE_SECONDS):
         await caller.arrived.wait()
         await grower.waiting.wait()
-        assert told([item["content"] for item in caller.items]) == ["one"]
+        assert summaries([item["content"] for item in caller.items]) == ["one"]
         task.cancel()
         await task
         await grower.idle.wait()
@@ -176,7 +179,7 @@ async def test_resolving_continues_when_a_slow_resolver_ends(hub: Hub) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         await grower.waiting.wait()
         grower.released.set()
-        assert told(await task) == ["first", "second"]
+        assert summaries(await task) == ["first", "second"]
 
 
 @pytest.mark.parametrize(

@@ -51,14 +51,14 @@ def extreme_calls(hub: Hub, namespace: str, known: dict[str, Any]) -> list[tuple
     calls: list[tuple[str, Any]] = []
     for name, method in hub.find([namespace]).activation.methods.items():
         schema = method.params_schema
-        for parameter, about in schema.get("properties", {}).items():
+        for parameter, field in schema.get("properties", {}).items():
             if name in ("chat", "chat_async") and parameter != "working_dir":
                 continue  # would start an agent
             params = {each: known[each] for each in schema.get("required", ()) if each in known}
             others = {"session_id", "stream_id", "identifier"}
             if "name" in schema["properties"] and parameter not in others:
                 params["name"] = "s"
-            for kind in sorted(types_of(about, schema.get("$defs", {})) & EXTREME.keys()):
+            for kind in sorted(types_of(field, schema.get("$defs", {})) & EXTREME.keys()):
                 path = f"{namespace}.{name}"
                 calls += [(path, {**params, parameter: value}) for value in EXTREME[kind]]
     return calls
@@ -84,10 +84,10 @@ async def test_no_parameter_causes_a_traceback(
         [created, _] = await items("arbor.tree_create", {})
         tree_id = created["content"]["tree_id"]
         [node, _] = await items("arbor.node_create_text", {"tree_id": tree_id, "content": "x"})
-        known = {**ORDINARY, "tree_id": tree_id, "node_id": node["content"]["node_id"]}
+        values = {**ORDINARY, "tree_id": tree_id, "node_id": node["content"]["node_id"]}
         wrong = []
         for namespace in ("bash", "claudecode", "cone", "arbor", "web"):
-            for method, params in extreme_calls(hub, namespace, known):
+            for method, params in extreme_calls(hub, namespace, values):
                 last = (await items(method, params))[-2:][0]
                 if last["type"] == "error" and last["code"] in ("internal", "execution_error"):
                     wrong.append((method, str(params)[:80], last["message"][:80]))

@@ -187,11 +187,11 @@ async def test_register_template_returns_the_variables_and_a_handle(hub: Hub) ->
 async def test_get_template_returns_all_fields(hub: Hub) -> None:
     text = "{{to}}{{#lines}}{{text}}{{/lines}}{{>sign}}\r\n"
     await register(hub, "mail", text, description="A letter")
-    shown = await get(hub, "mail")
-    made, changed = shown.pop("created_at"), shown.pop("updated_at")
-    assert isinstance(made, int)
-    assert made == changed
-    assert shown == {
+    template = await get(hub, "mail")
+    created_at, changed = template.pop("created_at"), template.pop("updated_at")
+    assert isinstance(created_at, int)
+    assert created_at == changed
+    assert template == {
         "type": "template",
         "name": "mail",
         "template": text,

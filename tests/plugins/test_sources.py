@@ -65,7 +65,7 @@ async def test_claude_gets_a_command_a_file_and_a_page(
         monkeypatch.setenv("HUBD_WEB_ALLOW_PRIVATE", "true")
         rendered = await Sources(tmp_path, claude.call).handles(server)
         await claude.chat(say("done"), attach=list(rendered))
-        [(role, blocks)] = (await claude.told())[:1]
+        [(role, blocks)] = (await claude.model_messages())[:1]
         assert role == "user"
         assert [block["text"] for block in blocks] == [
             *rendered.values(),

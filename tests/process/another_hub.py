@@ -38,9 +38,9 @@ def another_hub(
         child = Identity(0, "")
         try:
             assert hub.stdout is not None
-            told = json.loads(hub.stdout.readline())
-            child = Identity(*told[:2])
-            yield hub, told
+            message = json.loads(hub.stdout.readline())
+            child = Identity(*message[:2])
+            yield hub, message
         finally:
             hub.kill()
             # A failed test must not leave processes behind.

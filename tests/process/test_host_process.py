@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hubd.activation import Activation, Event, Unavailable, method
+from hubd.activation import Activation, Event, ExecutionError, Unavailable, method
 from hubd.testing import hub
 from tests.process.support import is_running, linux_only, watching
 from tests.support import Daemon, LineClient
@@ -52,6 +52,12 @@ class Runner(Activation, namespace="runner", version="1.0.0"):
         async with self.host.process(["/nowhere/program"]) as child:
             return Ended(status=await child.wait(), stderr="", actor="")
 
+    @method
+    async def as_text(self) -> Ended:
+        """Run a command line that is not a list."""
+        async with self.host.process("ls -l") as child:
+            return Ended(status=await child.wait(), stderr="", actor="")
+
 
 async def events_of(**params: Any) -> list[dict[str, Any]]:
     async with hub(Runner()) as h:
@@ -93,6 +99,12 @@ async def test_a_missing_program_is_unavailable() -> None:
     async with hub(Runner()) as h:
         with pytest.raises(Unavailable, match="there is no program /nowhere/program"):
             await h.call_one("runner.missing")
+
+
+async def test_a_command_that_is_a_text_is_refused_with_the_remedy() -> None:
+    async with hub(Runner()) as h:
+        with pytest.raises(ExecutionError, match=r"got the text 'ls -l'; write a list with the"):
+            await h.call_one("runner.as_text")
 
 
 async def test_orphans_stay_below_their_process() -> None:

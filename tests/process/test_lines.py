@@ -20,9 +20,9 @@ def test_lines_are_the_same_however_they_arrive(
     reported: list[int] = []
     splitter = LineSplitter(limit, reported.append)
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    found: list[bytes] = []
+    collected: list[bytes] = []
     for begin, end in pairwise(edges):
-        found += splitter.feed(data[begin:end])
-    found += splitter.finish()
-    assert found == [line for line in lines if len(line) <= limit and line.strip()]
+        collected += splitter.feed(data[begin:end])
+    collected += splitter.finish()
+    assert collected == [line for line in lines if len(line) <= limit and line.strip()]
     assert reported == [len(line) for line in lines if len(line) > limit]

@@ -187,7 +187,7 @@ async def test_the_longest_idle_connection_without_a_call_makes_room(
     await busy.send(PING)
 
 
-async def test_if_every_connection_has_a_call_the_new_one_is_refused_and_told_why(
+async def test_if_every_connection_has_a_call_the_new_one_is_refused_with_the_reason(
     hub: Hub, transport: str
 ) -> None:
     crowd = [await hub.connect(transport) for _ in range(CROWD)]

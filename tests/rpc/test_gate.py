@@ -43,7 +43,7 @@ def test_the_right_token_is_accepted() -> None:
     assert status(LOCKED, HOST, BEARER) is None
 
 
-def test_no_token_is_401_and_says_how_to_send_it() -> None:
+def test_a_missing_token_is_401_with_advice_how_to_send_it() -> None:
     refusal = LOCKED.check("/", Headers(HOST))
     assert refusal is not None
     assert refusal.status == 401

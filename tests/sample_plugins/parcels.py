@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 from hubd.activation import Activation, Event, Unavailable, method
 from tests.support import PATIENCE_SECONDS
@@ -48,6 +49,17 @@ class Parcels(Activation, namespace="parcels", version="1.0.0"):
         self.host.after_sent(self.receipts.put)
         yield Parcel(text="x")
         raise Unavailable("no more")
+
+    @method
+    async def send_with_plain_callback(self) -> Parcel:
+        """Send a text; the callback is not async."""
+
+        def plain(delivered: bool) -> None:
+            self.receipts.put_nowait(delivered)
+
+        mistaken: Any = plain
+        self.host.after_sent(mistaken)
+        return Parcel(text="x")
 
     @method(streaming=False)
     async def lose_the_receipt(self) -> AsyncIterator[Parcel]:

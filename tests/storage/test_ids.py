@@ -39,30 +39,30 @@ def clock(*times: int) -> Iterator[None]:
 @example([MOMENT + 1, MOMENT])
 def test_later_ids_sort_later_even_if_the_clock_is_set_back(times: list[int]) -> None:
     with clock(*times):
-        made = [ids.uuid7() for _ in times]
-    assert made == sorted(made)
-    assert len(set(made)) == len(made)
+        new_ids = [ids.uuid7() for _ in times]
+    assert new_ids == sorted(new_ids)
+    assert len(set(new_ids)) == len(new_ids)
 
 
 def test_ids_of_the_same_nanosecond_sort_by_creation() -> None:
     with clock(MOMENT):
-        made = [ids.uuid7() for _ in range(10_000)]
-    assert made == sorted(set(made))
+        new_ids = [ids.uuid7() for _ in range(10_000)]
+    assert new_ids == sorted(set(new_ids))
     # The place for a fraction of a millisecond has 12 bits.
-    assert int.from_bytes(made[-1][:6]) - int.from_bytes(made[0][:6]) == 10_000 // 4096
+    assert int.from_bytes(new_ids[-1][:6]) - int.from_bytes(new_ids[0][:6]) == 10_000 // 4096
 
 
 def test_a_version_7_id_contains_its_millisecond() -> None:
     with clock(MOMENT + 5_000_000):
-        made = UUID(bytes=ids.uuid7())
-    assert made.int >> 80 == MOMENT // 1_000_000 + 5
+        new_id = UUID(bytes=ids.uuid7())
+    assert new_id.int >> 80 == MOMENT // 1_000_000 + 5
 
 
 @pytest.mark.parametrize(("make", "version"), [(ids.uuid4, 4), (ids.uuid7, 7)])
 def test_ids_are_unique_uuids_of_their_version(make: type[bytes], version: int) -> None:
-    made = [UUID(bytes=make()) for _ in range(1000)]
-    assert {(entry.version, entry.variant) for entry in made} == {(version, RFC_4122)}
-    assert len(set(made)) == len(made)
+    new_ids = [UUID(bytes=make()) for _ in range(1000)]
+    assert {(entry.version, entry.variant) for entry in new_ids} == {(version, RFC_4122)}
+    assert len(set(new_ids)) == len(new_ids)
 
 
 @given(st.binary(min_size=16, max_size=16))
@@ -78,16 +78,16 @@ def test_a_prefix_of_eight_or_more_digits_spans_exactly_its_ids(
         for end in range(len(written) + 1):
             start = written[:end]
             digits = start.replace("-", "")
-            found = ids.span(start)
+            span = ids.span(start)
             if len(digits) < ids.MIN_PREFIX:
-                assert found is None
+                assert span is None
                 continue
-            assert found is not None
-            low, high = found
+            assert span is not None
+            low, high = span
             assert low.hex() == digits + "0" * (32 - len(digits))
             assert high.hex() == digits + "f" * (32 - len(digits))
             assert low <= wanted.bytes <= high
-            assert ids.span(f" {start.upper()}\n") == found
+            assert ids.span(f" {start.upper()}\n") == span
 
 
 @given(uuids)

@@ -137,10 +137,10 @@ def test_a_database_is_never_its_own_backup(path: Path, through: str) -> None:
         target.symlink_to(path)
     elif through == "a hard link":
         target.hardlink_to(path)
-    facts = path.stat()
+    status = path.stat()
     with pytest.raises(Conflict):
         backup(path, target, force=True)
-    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (facts.st_ino, facts.st_mtime_ns)
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (status.st_ino, status.st_mtime_ns)
 
 
 @pytest.mark.parametrize("existing", [False, True])
@@ -170,7 +170,7 @@ def test_a_failed_backup_leaves_everything_as_it_was(
 
 
 @pytest.mark.parametrize(("arguments", "status"), [([], 7), (["--force"], 0)])
-def test_the_backup_command_tells_by_its_status(
+def test_the_status_of_the_backup_command_is_its_result(
     path: Path, arguments: list[str], status: int
 ) -> None:
     target = path.with_name("copy.db")

@@ -127,8 +127,8 @@ async def test_two_owners_do_not_see_each_others_steps(tmp_path: Path) -> None:
         await db.migrate("a", ["CREATE TABLE a_x (y ANY) STRICT"])
         await db.migrate("b", ["CREATE TABLE b_x (y ANY) STRICT"])
         await db.migrate("b", ["CREATE TABLE b_x (y ANY) STRICT"])
-        found = await db.fetch_all("SELECT owner FROM hub_migrations WHERE owner <> ?", HUB)
-        assert found == [{"owner": "a"}, {"owner": "b"}]
+        rows = await db.fetch_all("SELECT owner FROM hub_migrations WHERE owner <> ?", HUB)
+        assert rows == [{"owner": "a"}, {"owner": "b"}]
 
 
 async def test_white_space_in_an_applied_step_may_change(tmp_path: Path) -> None:

@@ -20,12 +20,12 @@ node_ids = st.lists(st.sampled_from("0123"), min_size=8, max_size=8).map(
 
 def plant(tx: Tx, main: set[bytes], events: set[bytes]) -> TreeRow:
     """A tree with these nodes in its lanes."""
-    made = tree.create(tx, "system", 0)
-    root = tree.place(tx, made, None)
+    tree_row = tree.create(tx, "system", 0)
+    root = tree.place(tx, tree_row, None)
     for lane, chosen in ((MAIN, main), (EVENTS, events - main)):
         for node_id in sorted(chosen):
             tree.append(tx, root, tree.text("x"), 0, node_id=node_id, lane=lane)
-    return made
+    return tree_row
 
 
 @given(st.sets(node_ids, max_size=30), st.sets(node_ids, max_size=10))
@@ -36,9 +36,9 @@ async def test_a_short_id_is_the_shortest_unique_end_of_the_id(
     with tempfile.TemporaryDirectory() as directory:
         async with Database(Path(directory) / "hub.db") as db:
             oak = await db.transaction(lambda tx: plant(tx, main, events))
-            shown = {oak.root_id, *sorted(main)[::2]}
-            short_ids = await outline.short_ids(db, oak.key, shown)
-            assert short_ids.keys() == shown
+            visible = {oak.root_id, *sorted(main)[::2]}
+            short_ids = await outline.short_ids(db, oak.key, visible)
+            assert short_ids.keys() == visible
             everything = [node_id.hex() for node_id in (oak.root_id, *main)]
             for node_id, short in short_ids.items():
                 assert (await tree.look_up_place(db, oak, short)).id == node_id

@@ -61,8 +61,8 @@ async def test_references_are_counted_per_owner(db: Database, oak: TreeRow) -> N
     assert await claim(db, oak, "bob", 3) == (3, 4)
     assert await claim(db, oak, "ann") == (2, 5)
     assert await release(db, oak, "bob", 2) == (1, 3)
-    found = await tree.look_up(db, ids.text(oak.id))
-    assert (found.ref_count, found.owners) == (3, '{"ann":2,"bob":1}')
+    row = await tree.look_up(db, ids.text(oak.id))
+    assert (row.ref_count, row.owners) == (3, '{"ann":2,"bob":1}')
 
 
 async def test_a_tree_stays_while_one_owner_has_a_reference(db: Database, oak: TreeRow) -> None:
@@ -95,8 +95,8 @@ async def test_the_last_release_schedules_a_tree_and_a_claim_revives_it(
     db: Database, oak: TreeRow
 ) -> None:
     assert await release(db, oak, "ann", now=NOW + 5) == (0, 0)
-    found = await tree.look_up(db, ids.text(oak.id))
-    assert (found.state, found.state_since, found.owners) == ("scheduled", NOW + 5, "{}")
+    row = await tree.look_up(db, ids.text(oak.id))
+    assert (row.state, row.state_since, row.owners) == ("scheduled", NOW + 5, "{}")
     assert await claim(db, oak, "bob") == (1, 1)
     assert await state_of(db, oak) == "active"
     history = await references.history(db, oak.id)
@@ -161,9 +161,9 @@ async def test_a_dry_run_lists_all_steps_and_a_real_run_takes_a_bounded_number(
 
     def work(tx: Tx) -> list[str]:
         trees = [tree.create(tx, "ann", NOW) for _ in range(number)]
-        for made in trees:
-            references.release(tx, made, "ann", 1, NOW)
-        return [ids.text(made.id) for made in trees]
+        for oak_or_elm in trees:
+            references.release(tx, oak_or_elm, "ann", 1, NOW)
+        return [ids.text(oak_or_elm.id) for oak_or_elm in trees]
 
     trees = await db.transaction(work)
     later = NOW + 8 * DAY
@@ -201,8 +201,8 @@ async def test_purging_takes_a_bounded_number_of_nodes_each_time_and_only_of_tha
 ) -> None:
     def work(tx: Tx) -> TreeRow:
         elm = tree.create(tx, "ann", NOW)
-        for made in (oak, elm):
-            above = tree.place(tx, made, None)
+        for each in (oak, elm):
+            above = tree.place(tx, each, None)
             for number in range(references.NODES_AT_ONCE):
                 below = tree.append(tx, above, tree.text("x"), NOW, side=number % 3 == 0)
                 above = below if number % 7 else above

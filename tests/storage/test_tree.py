@@ -45,16 +45,16 @@ def add(tx: Tx, parent: Place, text: str = "x", *, lane: int = MAIN, side: bool 
 
 def chain(tx: Tx, parent: Place, length: int, lane: int = MAIN) -> list[Place]:
     """Nodes one below the other."""
-    made = []
+    created = []
     for _ in range(length):
         parent = add(tx, parent, lane=lane)
-        made.append(parent)
-    return made
+        created.append(parent)
+    return created
 
 
 async def count(db: Database) -> int:
-    [(found,)] = await db.fetch_rows("SELECT count(*) FROM arbor_nodes")
-    return int(found)
+    [(nodes_left,)] = await db.fetch_rows("SELECT count(*) FROM arbor_nodes")
+    return int(nodes_left)
 
 
 # How nodes lie
@@ -175,11 +175,11 @@ async def test_text_that_is_not_an_id_is_refused_and_quoted(db: Database, writte
 
 @pytest.mark.parametrize("removed", [False, True])
 async def test_a_tree_is_invisible_while_it_is_imported(db: Database, removed: bool) -> None:
-    made = await db.transaction(lambda tx: tree.create(tx, "system", NOW, state="importing"))
+    imported = await db.transaction(lambda tx: tree.create(tx, "system", NOW, state="importing"))
     if removed:
-        await db.transaction(lambda tx: tree.remove(tx, made.key, made.id))
-    with pytest.raises(NotFound, match=ids.text(made.id)):
-        await tree.look_up(db, ids.text(made.id))
+        await db.transaction(lambda tx: tree.remove(tx, imported.key, imported.id))
+    with pytest.raises(NotFound, match=ids.text(imported.id)):
+        await tree.look_up(db, ids.text(imported.id))
     assert await walk.page_of_trees(db, "active", 0) == []
 
 

@@ -45,9 +45,9 @@ async def test_a_page_with_long_texts_ends_early(db: Database) -> None:
         walk.whole(db, oak, LANES),
         walk.nodes(db, await walk.path(db, places[-1]), LANES),
     ):
-        found = [page async for page in pages]
-        assert [len(page) for page in found] == [3, 2, 3]
-        assert [node.id for page in found for node in page] == expected
+        walked_pages = [page async for page in pages]
+        assert [len(page) for page in walked_pages] == [3, 2, 3]
+        assert [node.id for page in walked_pages for node in page] == expected
 
 
 async def test_a_text_longer_than_a_page_is_one_page(db: Database) -> None:
@@ -63,11 +63,11 @@ async def test_pages_of_a_path_fit_together_in_both_directions_and_across_stretc
     oak, places = await plant(db, *"abc")
 
     def branch(tx: Tx) -> list[Place]:
-        made = [tree.append(tx, places[2], tree.text("d"), NOW)]
-        made.append(tree.append(tx, made[-1], tree.text("e"), NOW, lane=EVENTS))
-        made.append(tree.append(tx, made[-1], tree.text("f"), NOW, lane=EVENTS))
-        made.append(tree.append(tx, made[-1], tree.text("g"), NOW))
-        return made
+        added = [tree.append(tx, places[2], tree.text("d"), NOW)]
+        added.append(tree.append(tx, added[-1], tree.text("e"), NOW, lane=EVENTS))
+        added.append(tree.append(tx, added[-1], tree.text("f"), NOW, lane=EVENTS))
+        added.append(tree.append(tx, added[-1], tree.text("g"), NOW))
+        return added
 
     branched = await db.transaction(branch)
     way = await walk.path(db, branched[-1])
@@ -94,8 +94,8 @@ async def test_reading_continues_after_a_node_of_another_lane(db: Database) -> N
     oak, (root, first, *_) = await plant(db, "a", "b", "c", lane=EVENTS)
     after = await db.transaction(lambda tx: tree.append(tx, root, tree.text("d"), NOW))
     last = await db.transaction(lambda tx: tree.append(tx, root, tree.text("e"), NOW, side=True))
-    found = [node.id async for page in walk.whole(db, oak, LANES, after=first) for node in page]
-    assert found == [after.id, last.id]
+    ids = [node.id async for page in walk.whole(db, oak, LANES, after=first) for node in page]
+    assert ids == [after.id, last.id]
 
 
 async def test_an_empty_selection_of_lanes_has_no_pages(db: Database) -> None:
@@ -155,9 +155,9 @@ def test_a_cut_path_has_exactly_the_depths_between(
         for depth in range(stretch.first, stretch.last + 1)
         if first <= depth <= last
     ]
-    found = walk.cut(way, first, last)
+    part = walk.cut(way, first, last)
     assert [
         (stretch.segment, depth)
-        for stretch in found
+        for stretch in part
         for depth in range(stretch.first, stretch.last + 1)
     ] == expected

@@ -108,7 +108,7 @@ def test_namespaces_with_handles_or_children_have_resolve_handle(cache: Cache) -
         (["--fields="], "--fields", [""]),
     ],
 )
-def test_own_options_may_stand_anywhere(
+def test_own_options_may_be_anywhere(
     cache: Cache, given: list[str], name: str, values: list[str]
 ) -> None:
     words = ["echo", "once", "--message", "hi"]

@@ -67,7 +67,7 @@ def test_commands_reach_to_any_depth(home: Path, words: str, name: str) -> None:
         ("cli", "hostile-text", "--output=raw"),
     ],
 )
-def test_hyphens_are_underscores_and_options_stand_anywhere(
+def test_hyphens_are_underscores_and_options_may_be_anywhere(
     home: Path, arguments: tuple[str, ...]
 ) -> None:
     result = synapse(*arguments, home=home)

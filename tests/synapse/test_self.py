@@ -49,7 +49,7 @@ def test_json_can_be_requested_by_each_option(home: Path, words: str) -> None:
     assert json.loads(synapse(*words.split(), home=home).stdout)["running"] is True
 
 
-def test_the_home_may_stand_anywhere(home: Path, tmp_path: Path) -> None:
+def test_the_home_may_be_anywhere(home: Path, tmp_path: Path) -> None:
     for words in (
         ("--home", str(home), "self", "status", "--json"),
         ("self", "status", "--json", f"--home={home}"),

@@ -106,7 +106,7 @@ def test_an_item_has_exactly_the_published_members_in_order(
     assert list(shape) == list(expected)
 
 
-def test_an_error_says_whether_a_retry_may_help() -> None:
+def test_an_error_reports_whether_a_retry_may_help() -> None:
     assert read(Error(META, "busy", "overloaded", recoverable=True))["recoverable"] is True
 
 

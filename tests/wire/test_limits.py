@@ -71,7 +71,7 @@ def test_a_message_just_within_the_limits_is_accepted() -> None:
 
 
 @given(st.lists(JSON, max_size=8), st.integers(1, 40))
-def test_only_what_is_outside_of_strings_counts(values: list[object], chunk: int) -> None:
+def test_only_characters_outside_of_strings_count(values: list[object], chunk: int) -> None:
     message = json.dumps(values, ensure_ascii=False).encode()
     counted = limits.Counts(
         containers=_count(values, lambda value: isinstance(value, list | dict)),

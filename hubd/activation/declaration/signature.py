@@ -13,6 +13,7 @@ from hubd.activation.declaration.parameter_group import check_distinct, read_gro
 from hubd.activation.event import Encoded, Event
 from hubd.errors import HubError
 from hubd.wire.lazy_dataclass import dataclass
+from hubd.wire.text import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,10 @@ def read_signature(where: str, function: Callable[..., Any], *, many: bool = Fal
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, AttributeError) as error:
-        raise TypeError(f"{where}: a type hint cannot be resolved ({error})") from None
+        raise TypeError(
+            f"{where}: a type hint cannot be resolved ({error}); import or define it at the top of "
+            "the module"
+        ) from None
     summary, details, texts = split_docstring(inspect.getdoc(function) or "")
     named, group = _parameters(where, function, hints)
     fields = {
@@ -65,8 +69,9 @@ def read_signature(where: str, function: Callable[..., Any], *, many: bool = Fal
         if hasattr(BaseModel, name):
             raise TypeError(f"{where}: parameter '{name}' needs another name")
     if unknown := sorted(texts.keys() - fields.keys()):
+        hint = did_you_mean(unknown[0], fields) or "Remove them, or add them to the signature"
         raise TypeError(
-            f"{where}: the docstring documents unknown parameter(s) {', '.join(unknown)}"
+            f"{where}: the docstring documents unknown parameter(s) {', '.join(unknown)}. {hint}"
         )
     return Signature(
         fields=fields,
@@ -101,7 +106,10 @@ def _parameters(
         if parameter.kind is parameter.VAR_KEYWORD:
             group = parameter.name
         elif parameter.name not in hints:
-            raise TypeError(f"{where}: parameter '{parameter.name}' has no type hint")
+            raise TypeError(
+                f"{where}: parameter '{parameter.name}' has no type hint; write one, such as "
+                f"`{parameter.name}: str`"
+            )
         else:
             named.append(parameter)
     return named, group
@@ -130,7 +138,7 @@ def _events(where: str, hint: Any, *, returns: bool, many: bool) -> tuple[type, 
     events = [result for result in results if not (many and _is_failure(result))]
     for event in events:
         if not (isinstance(event, type) and issubclass(event, Event | Encoded)):
-            raise TypeError(f"{where}: {event!r} is not an Event; derive it from Event")
+            raise TypeError(f"{where}: {event!r} is not an Event; use a class derived from Event")
     if not events:
         raise TypeError(f"{where}: its return hint names no Event")
     tags = [event.tag for event in events if issubclass(event, Event)]

@@ -11,6 +11,8 @@ from hubd.plexus.actors import Actors, Origin
 
 # Key of an HTTP request's connection in the state of its ASGI scope.
 CONNECTION: Final = "hubd.connection"
+# Key of its body in the same state, if the body arrived with the head.
+BODY: Final = "hubd.body"
 
 
 class Flushable(Protocol):

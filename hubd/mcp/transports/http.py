@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 from hubd.errors import InvalidParams, Unauthenticated, Unavailable
 from hubd.mcp.access import ACCESS, Access, check_profile, read_profile
 from hubd.mcp.on_demand import LazyMcp
-from hubd.mcp.transports.delivery import CONNECTION, Delivery, Flushable, HttpPeer
+from hubd.mcp.transports.delivery import BODY, CONNECTION, Delivery, Flushable, HttpPeer
 from hubd.plexus.actors import process_id
 from hubd.plexus.params.large import parse, pause
 from hubd.rpc.gate import Gate, Refusal, own_origins
@@ -29,6 +29,7 @@ from hubd.wire.caller import Actor, Client, Context
 from hubd.wire.limits import LARGE_BYTES, MCP_COUNTS, MESSAGE_SECONDS
 
 if TYPE_CHECKING:
+    from hubd.mcp.server import HubMcp
     from hubd.mcp.transports.http_server import WebServer
 
 log = logging.getLogger("hubd.transport")
@@ -120,20 +121,23 @@ class _App:
         if refusal is not None:
             await _refuse(refusal, send)
             return
-        body = await self._read_body(receive, headers)
+        body = await self._read_body(scope, receive, headers)
         if isinstance(body, Refusal):
             await _refuse(body, send)
         elif isinstance(body, jsonrpc.Malformed):
             await _refuse_message(body, send)
         elif body is None:
             return
-        elif scope["method"] == "POST" and (problem := _problem(body)):
-            await _refuse_message(problem, send)
         else:
+            message = _parsed(body) if scope["method"] == "POST" else None
+            if isinstance(message, jsonrpc.Malformed):
+                await _refuse_message(message, send)
+                return
             try:
                 client = await self._client(scope["state"][CONNECTION], headers)
-                access = self._access(headers, scope["query_string"], client)
-                access = scope[ACCESS] = replace(access, large=len(body) > LARGE_BYTES)
+                large = len(body) > LARGE_BYTES
+                access = self._access(headers, scope["query_string"], client, large=large)
+                scope[ACCESS] = access
                 if access.large:
                     await pause()
                 server = await self._lazy.server()
@@ -150,11 +154,37 @@ class _App:
             if "tools/call" in headers.get_all("Mcp-Method"):
                 await server.load_tools()
             answer = _Answer(send, scope["state"][CONNECTION], access.delivery)
+            again = _after(body, receive, is_unread=BODY in scope["state"])
             try:
-                await server.http_handler.handle_request(scope, _after(body, receive), answer.send)
+                await self._answer(server, message, headers, scope, again, answer)
                 await answer.finish()
             finally:
                 access.delivery.settle(sent=False)
+
+    async def _answer(
+        self,
+        server: "HubMcp",
+        message: Any,
+        headers: "_Headers",
+        scope: Scope,
+        receive: Receive,
+        answer: "_Answer",
+    ) -> None:
+        """Answer an admitted request: a plain call that ends soon here, others by the SDK."""
+        access: Access = scope[ACCESS]
+        begun = None if access.large else server.plain_calls.begin(headers.values, message, access)
+        if begun is None:
+            await server.http_handler.handle_request(scope, receive, answer.send)
+            return
+        try:
+            response = await begun.response(access.delivery)
+            if response is not None:
+                await _send(response, answer.send)
+            else:
+                scope[ACCESS] = replace(access, begun=begun.run)
+                await server.http_handler.handle_request(scope, receive, answer.send)
+        finally:
+            begun.run.abandon()
 
     def _refusal(self, path: str, headers: "_Headers") -> Refusal | None:
         """Return why a request is refused before its body is read; None if it is not."""
@@ -171,10 +201,13 @@ class _App:
         return None
 
     async def _read_body(
-        self, receive: Receive, headers: "_Headers"
+        self, scope: Scope, receive: Receive, headers: "_Headers"
     ) -> bytes | Refusal | jsonrpc.TooLarge | None:
         """Return the body, or why it is refused; None if the client has disconnected."""
         limit = self._lazy.clients.max_message_bytes
+        whole: bytes | None = scope["state"].get(BODY)
+        if whole is not None:
+            return whole if len(whole) <= limit else jsonrpc.TooLarge.in_bytes(limit)
         lengths = headers.get_all("Content-Length")
         if lengths and int(lengths[0]) > limit:
             return jsonrpc.TooLarge.in_bytes(limit)
@@ -208,51 +241,61 @@ class _App:
         actor = actors.admit(origin, outside, token, origin.process)
         return Client("mcp-http", session_token=token, actor=actor)
 
-    def _access(self, headers: "_Headers", query: bytes, client: Client) -> Access:
+    def _access(self, headers: "_Headers", query: bytes, client: Client, *, large: bool) -> Access:
+        if not query:
+            return Access(client, Context(), self._lazy.options.profile, large=large)
         # An empty list is a list: it offers nothing, not everything.
         wanted = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("tools")
         profile = read_profile(",".join(wanted)) if wanted is not None else None
         if not headers.get_all("Mcp-Session-Id"):
             # A legacy session goes on, even if a plugin was detached since.
             check_profile(profile or (), self._lazy.options, self._lazy.clients.hub)
-        return Access(client, Context(), self._lazy.options.narrowed(profile))
+        return Access(client, Context(), self._lazy.options.narrowed(profile), large=large)
 
 
 class _Headers:
     """The headers of a request, in the form that the gate expects."""
 
     def __init__(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        self._values: dict[str, list[str]] = {}
+        # By lowercase name, as ASGI has them.
+        self.values: dict[str, list[str]] = {}
         for name, value in pairs:
-            self._values.setdefault(name.decode("latin-1").lower(), []).append(
-                value.decode("latin-1")
-            )
+            self.values.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
 
     def get_all(self, key: str) -> list[str]:
-        return self._values.get(key.lower(), [])
+        return self.values.get(key.lower(), [])
 
 
-def _problem(body: bytes) -> jsonrpc.Malformed | None:
-    """Return why a body is not acceptable JSON; None if it is.
+def _parsed(body: bytes) -> Any:
+    """Return the value of a body, or a `Malformed` if it is not acceptable JSON.
 
     The SDK accepts UTF-16, lone surrogates, NaN and a thousand levels in newer requests, and
     fails later.
     """
     try:
-        parse(body, MCP_COUNTS)
+        return parse(body, MCP_COUNTS)
     except jsonrpc.TooLarge as error:
         return error
     except ValueError as error:
         return jsonrpc.Malformed(jsonrpc.PARSE_ERROR, f"the body is not JSON: {error}")
-    return None
 
 
-def _after(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that replays a body that was read, then continues."""
+def _after(body: bytes, receive: Receive, *, is_unread: bool) -> Receive:
+    """Return a `receive` that begins with a known body, then continues.
+
+    Args:
+        body: The whole body.
+        receive: The `receive` of the connection.
+        is_unread: Whether that one has the body too.
+    """
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        return first.pop() if first else await receive()
+        if not first:
+            return await receive()
+        if is_unread:
+            await receive()
+        return first.pop()
 
     return replay
 

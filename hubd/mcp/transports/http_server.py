@@ -168,7 +168,6 @@ class _Connection(HttpConnection):
 
     def data_received(self, data: bytes) -> None:
         if not self.is_answering:
-            self._start_deadline()
             self._unread += len(data)
             if self._unread > MAX_UNREAD_BYTES:
                 self.transport.abort()
@@ -177,9 +176,13 @@ class _Connection(HttpConnection):
         super().data_received(data)
         if not self.is_handed_over:
             self._update_idle()
+            if not self.is_answering:
+                self._start_deadline()
 
     async def origin(self, actors: Actors) -> Origin:
         """Return the process that made the connection. It is looked up once."""
+        if self._finding is not None and self._finding.done():
+            return self._finding.result()
         if self._finding is None:
             self._finding = asyncio.create_task(self._find(actors))
         # A request that is cancelled does not end the search for the next one.

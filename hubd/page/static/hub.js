@@ -35,6 +35,8 @@ export class Hub extends EventTarget {
   #retryMs = FIRST_RETRY_MS;
   #retry = 0;
   #code;
+  // Whether the last connection was opened with a code.
+  #usedCode = false;
 
   // Connect with a one-time code, or with the key of this tab.
   constructor(code = null) {
@@ -117,6 +119,7 @@ export class Hub extends EventTarget {
       // A code works once, so a lost connection goes on with the key. A hub without
       // authentication needs neither.
       this.#code = null;
+      this.#usedCode = Boolean(code);
       const reply = await this.#request("_authenticate", code ? { code } : key ? { key } : {});
       if (reply.key) sessionStorage.setItem(KEY, reply.key);
       const info = await this.#info();
@@ -145,6 +148,11 @@ export class Hub extends EventTarget {
     this.#waiting.clear();
     for (const call of this.#calls.values()) call.reject(error);
     this.#calls.clear();
+    if (code === REFUSED && this.#usedCode && sessionStorage.getItem(KEY)) {
+      // An address that was used before does not sign this tab out.
+      this.#connect();
+      return;
+    }
     if (code === REFUSED) {
       sessionStorage.removeItem(KEY);
       this.#become("refused");

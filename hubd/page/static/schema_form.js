@@ -4,6 +4,7 @@ import { fill, h } from "./dom.js";
 import { checkParams } from "./forms/check.js";
 import { methodFields } from "./forms/fields.js";
 import { newId } from "./forms/frame.js";
+import { hiddenCharacters } from "./forms/hidden_characters.js";
 import { choiceRule, isObject, own } from "./forms/json_schema.js";
 import { control } from "./forms/nested_controls.js";
 import { contentOf, contentsFromQuery, paramsOf } from "./forms/params.js";
@@ -139,7 +140,7 @@ export class SchemaForm {
       const id = newId();
       this.#raw = h("textarea", { id, rows: 10, spellcheck: "false", oninput: () => this.#changed() });
       this.#raw.value = JSON.stringify(params, null, 2);
-      fill(this.#space, h("div", { class: "param" }, h("label", { for: id }, "Parameters as JSON"), this.#raw));
+      fill(this.#space, h("div", { class: "param" }, h("label", { for: id }, "Parameters as JSON"), this.#raw, hiddenCharacters(this.#raw)));
     }
     this.#switch.setAttribute("aria-pressed", String(this.#raw !== null));
     this.showProblems([]);

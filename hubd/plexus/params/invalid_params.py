@@ -75,7 +75,7 @@ def _reason(problem: ErrorDetails) -> str:
 
 
 def _is_type(part: int | str) -> bool:
-    """Whether a part of a place names a type of a union, as `str` or `list[…]` do."""
+    """Return whether a part of a place names a type of a union, as `str` or `list[…]` do."""
     return isinstance(part, str) and (
         part in ("str", "int", "float", "bool", "none", "dict", "list")
         or "[" in part

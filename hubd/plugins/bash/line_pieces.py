@@ -20,7 +20,7 @@ class LinePieces:
 
     def __init__(self, limit: int = MAX_PIECE_BYTES) -> None:
         self._limit = limit
-        # The begin of a line whose end has not come.
+        # The beginning of an incomplete line.
         self._rest = b""
 
     def feed(self, chunk: bytes) -> Iterator[Piece]:

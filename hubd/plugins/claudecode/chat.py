@@ -23,8 +23,8 @@ from hubd.plugins.claudecode.program.engine import Engine
 from hubd.plugins.claudecode.program.exit_reason import explain, explain_result
 from hubd.plugins.claudecode.program.private_files import in_files
 from hubd.plugins.claudecode.protocol.accumulator import Accumulator
-from hubd.plugins.claudecode.protocol.messages import read_line
-from hubd.plugins.claudecode.protocol.updates import ToolResult, TurnResult, Update
+from hubd.plugins.claudecode.protocol.messages import ResultLine, read_line
+from hubd.plugins.claudecode.protocol.updates import ToolResult, Update
 from hubd.plugins.claudecode.record.disk import DISK_FAILURES
 from hubd.plugins.claudecode.record.interruption import can_continue
 from hubd.plugins.claudecode.record.live import Live
@@ -333,7 +333,7 @@ class Chat:
                 if self.questions.take(child, message):
                     continue
                 updates = self._accumulator.feed(message)
-                is_result = any(isinstance(update, TurnResult) for update in updates)
+                is_result = any(isinstance(update, ResultLine) for update in updates)
                 self.questions.follow(updates)
                 if is_stage:
                     updates = [update for update in updates if isinstance(update, ToolResult)]

@@ -154,7 +154,7 @@ class ChatStart:
             session, stream.key, engine.name, ephemeral=request.ephemeral, system_prompt=digest
         )
         now = int(time.time())
-        lost = await self._db.transaction(lambda tx: approvals.untold(tx, session.id))
+        lost = await self._db.transaction(lambda tx: approvals.unreported(tx, session.id))
         notes = [{"type": "text", "text": _note(row)} for row in lost]
 
         def begin(tx: Tx) -> bool:
@@ -162,7 +162,7 @@ class ChatStart:
                 return False  # cancelled in the meantime
             store.dequeue(tx, stream.key)
             store.keep_request(tx, stream.key, json.dumps(asdict(request)))
-            approvals.set_told(tx, [row.key for row in lost])
+            approvals.mark_reported(tx, [row.key for row in lost])
             mirror.begin(tx, head, request.prompt, index, now, env_source, attach)
             return True
 

@@ -47,11 +47,11 @@ async def compare(host: Host, first: bytes, second: bytes) -> Difference:
             f"the texts could not be compared in {DIFF_SECONDS:.0f} seconds",
             suggestion="Restore both snapshots, and compare the files with another program",
         ) from None
-    shown = lines[:MAX_LINES]
+    diff = lines[:MAX_LINES]
     # The first two lines are the header.
-    body = shown[2:]
+    body = diff[2:]
     return Difference(
-        "".join(shown),
+        "".join(diff),
         sum(line.startswith("+") for line in body),
         sum(line.startswith("-") for line in body),
         len(lines) > MAX_LINES,

@@ -44,7 +44,7 @@ class Answering:
     async def answer(
         self, actor: Actor, row: ApprovalRow, reply: Reply
     ) -> tuple[ApprovalRow, str | None]:
-        """Record an answer. The agent hears it at once.
+        """Record an answer. The agent gets it at once.
 
         Returns:
             The approval, and the id of the rule that the answer added, if any.
@@ -123,7 +123,7 @@ def _answer(
 
 
 def _is_same(row: ApprovalRow, resolution: Resolution) -> bool:
-    """Return whether an approval has this very answer, whoever gave it."""
+    """Return whether an approval has the same answer already, from any actor."""
     edited = row.updated_input and json.loads(row.updated_input)
     return (row.status, row.message, edited) == (
         resolution.status,

@@ -57,10 +57,10 @@ class Asking:
             return await self._decided(row)
         except asyncio.CancelledError:
             if row.stream is None:
-                gone = Resolution("withdrawn", "hub", "the agent does not wait any more")
+                withdrawal = Resolution("withdrawn", "hub", "the agent does not wait any more")
                 now = int(time.time())
                 await asyncio.shield(
-                    self._db.transaction(lambda tx: store.resolve(tx, row, gone, now))
+                    self._db.transaction(lambda tx: store.resolve(tx, row, withdrawal, now))
                 )
             raise
 

@@ -121,7 +121,7 @@ def _user_question(entry: Mapping[str, Any]) -> UserQuestion:
     choices = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     labels = [str(one.get("label") or "") for one in choices[:MAX_OPTIONS]]
     options = [
-        Option(str(number), reveal(label), _about(one) or None)
+        Option(str(number), reveal(label), _description(one) or None)
         for number, (label, one) in enumerate(zip(labels, choices, strict=False), start=1)
     ]
     return UserQuestion(
@@ -133,12 +133,12 @@ def _user_question(entry: Mapping[str, Any]) -> UserQuestion:
     )
 
 
-def _about(choice: Mapping[str, Any]) -> str:
+def _description(choice: Mapping[str, Any]) -> str:
     """Return the description of a choice, and its preview on the lines after it."""
     description, preview = choice.get("description"), choice.get("preview")
     if description == choice.get("label"):
         description = None
     lines = preview.splitlines() if isinstance(preview, str) else []
     more = len(lines) - MAX_PREVIEW_LINES
-    shown = [*lines[:MAX_PREVIEW_LINES], *([f"… {more} more lines"] if more > 0 else [])]
-    return reveal("\n".join([str(description or ""), *shown]).rstrip())
+    lines = [*lines[:MAX_PREVIEW_LINES], *([f"… {more} more lines"] if more > 0 else [])]
+    return reveal("\n".join([str(description or ""), *lines]).rstrip())

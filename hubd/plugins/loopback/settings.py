@@ -4,7 +4,7 @@ from pydantic import BaseModel, Field
 
 
 class Settings(BaseModel, defer_build=True):
-    """Times of approvals, and the command that tells people about them."""
+    """Times of approvals, and the command that notifies people."""
 
     # Seconds after which an unanswered approval is denied.
     deadline_secs: int = Field(86_400, ge=1)

@@ -69,8 +69,8 @@ def details(approval: Mapping[str, Any]) -> str:
     if more > 0:
         half = MAX_DETAILS // 2
         text = f"{text[:half]}\n… {more:,} more characters …\n{text[-half:]}"
-    about = ("id", "session_id", "tool_use_id", "approver")
-    ids = [f"{name}: {approval[name]}" for name in about if approval.get(name)]
+    names = ("id", "session_id", "tool_use_id", "approver")
+    ids = [f"{name}: {approval[name]}" for name in names if approval.get(name)]
     lines = [*ids, *escape_json(text).split("\n")]
     return "\n".join([f"{heading(approval)}:", *(f"  {line}" for line in lines)])
 
@@ -78,17 +78,17 @@ def details(approval: Mapping[str, Any]) -> str:
 def _lines(tool_input: Mapping[str, Any], directory: str) -> Iterator[str]:
     """Yield the lines of a call. The fields of its input decide, not the name of the tool."""
     path = tool_input.get("file_path") or tool_input.get("notebook_path")
-    shown: set[str] = {"file_path", "notebook_path"} if isinstance(path, str) else set()
+    drawn: set[str] = {"file_path", "notebook_path"} if isinstance(path, str) else set()
     if isinstance(path, str):
         yield path
     old, new = tool_input.get("old_string"), tool_input.get("new_string")
     edits, content = tool_input.get("edits"), tool_input.get("content")
     source = tool_input.get("new_source")
     if isinstance(old, str) and isinstance(new, str):
-        shown |= {"old_string", "new_string"}
+        drawn |= {"old_string", "new_string"}
         yield from _diff(old, new)
     elif isinstance(edits, list) and all(map(_is_edit, edits)):
-        shown.add("edits")
+        drawn.add("edits")
         for edit in edits[:MAX_EDITS]:
             if edit.get("replace_all"):
                 yield "(every occurrence)"
@@ -96,19 +96,19 @@ def _lines(tool_input: Mapping[str, Any], directory: str) -> Iterator[str]:
         if len(edits) > MAX_EDITS:
             yield f"… {len(edits) - MAX_EDITS} more edits"
     elif isinstance(content, str) and isinstance(path, str):
-        shown.add("content")
+        drawn.add("content")
         yield from _written(Path(directory, path), content)
     elif isinstance(source, str):
-        shown.add("new_source")
+        drawn.add("new_source")
         yield from (f"+{line}" for line in _split(source))
-    elif not shown:
+    elif not drawn:
         for name in PRINCIPAL_FIELDS:
             if isinstance(text := tool_input.get(name), str):
-                shown.add(name)
+                drawn.add(name)
                 yield from _split(text)
                 break
     for name, value in tool_input.items():
-        if name not in shown and name not in _UNSHOWN:
+        if name not in drawn and name not in _UNSHOWN:
             yield f"{name}: {json.dumps(value, ensure_ascii=False)}"
 
 

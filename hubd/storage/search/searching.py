@@ -47,7 +47,7 @@ READ_FIRST: Final = 4
 READ_AT_ONCE: Final = 16
 # Seconds of rest between them. Without it, the event loop would wait for the interpreter's lock.
 PAUSE_SECONDS: Final = 0.0001
-# Steps of SQLite between two looks at the time.
+# Steps of SQLite between two checks of the time.
 STEPS_PER_CHECK: Final = 5_000
 FIRST_CHARACTER: Final = "\x01"
 LAST_CHARACTER: Final = "\U0010ffff"

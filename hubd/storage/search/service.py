@@ -36,7 +36,7 @@ RETRY_SECONDS: Final = 30.0
 SEARCHES: Final = 2
 # Seconds that a search waits for rows that are not indexed yet.
 PATIENCE_SECONDS: Final = 1.0
-# Seconds between two looks for deleted documents.
+# Seconds between two checks for deleted documents.
 SWEEP_SECONDS: Final = 24 * 3600.0
 # Larger than every key.
 LAST_KEY: Final = 2**63 - 1

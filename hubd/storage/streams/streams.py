@@ -70,7 +70,7 @@ def create(
     tx: Tx, session_id: bytes, tree: int, now: int, *, stream_id: bytes | None = None
 ) -> StreamRow:
     """Create the stream of a chat that has not started."""
-    # Never a key again: events outlive their stream until their tree is purged.
+    # A key is never reused, because events outlive their stream until their tree is purged.
     tx.raw.execute("UPDATE chat_stream_keys SET newest = newest + 1")
     [key] = tx.raw.execute("SELECT newest FROM chat_stream_keys").fetchone()
     tx.raw.execute(
@@ -196,7 +196,7 @@ def push_many(
 
 
 def _announce(tx: Tx, stream: int, rows: Sequence[EventRow]) -> None:
-    """Let followers know of new events, and have them, when the transaction is on disk."""
+    """Pass new events to the followers of the stream when the transaction is on disk."""
     name = ("stream", stream)
     tx.topics.append(name)
     tx.news.append((name, rows))
@@ -254,7 +254,7 @@ async def with_status(db: Database, keys: Sequence[int], status: Status) -> list
 
 
 async def look_up(db: Database, written: str) -> StreamRow:
-    """A stream by its id, or by a beginning of it that no other has.
+    """Return the stream with this id, or with these first digits of an id.
 
     Raises:
         InvalidParams, NotFound, Ambiguous: The text is not an id, or no stream or several match.

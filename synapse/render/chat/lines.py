@@ -10,6 +10,7 @@ from rich.text import Text
 
 from hubd.wire.summary import principal
 from hubd.wire.terminal import clean, one_line
+from hubd.wire.text import shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,9 +37,8 @@ def prompt_lines(text: str, console: Console, mark: str = "") -> list[Text]:
     width = console.width - 2 - (cell_len(mark) + 2 if mark else 0)
     rows: list[Text] = []
     for line in written[:PROMPT_LINES]:
-        shown = f"{line[:MAX_INPUT]}…" if len(line) > MAX_INPUT else line
-        shown = clean(shown.expandtabs(4))
-        rows += Text(shown).wrap(console, max(width, 1)) or [Text()]
+        plain = clean(shorten(line, MAX_INPUT).expandtabs(4))
+        rows += Text(plain).wrap(console, max(width, 1)) or [Text()]
     more = max(len(rows) - PROMPT_LINES, 0)
     more += sum(rest.count("\n") + 1 for rest in written[PROMPT_LINES:])
     lines = []

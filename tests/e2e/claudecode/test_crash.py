@@ -49,13 +49,13 @@ async def left_of(stream_id: str) -> set[int]:
 
 def _marked(stream_id: str) -> set[int]:
     mark = f"HUBD_STREAM={stream_id}".encode()
-    found = set()
+    pids = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             zombie = b") Z " in (entry / "stat").read_bytes()
             if not zombie and mark in (entry / "environ").read_bytes().split(b"\0"):
-                found.add(int(entry.name))
-    return found
+                pids.add(int(entry.name))
+    return pids
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ async def on_a_faulty_disk(
 ) -> AsyncIterator[tuple[Faults, Daemon, Caller]]:
     """A daemon with a disk that fails when the test wants it to."""
     faults = Faults(directory, directory / "home")
-    made = daemon_and_caller(directory, "offline", monkeypatch, **faults.variables)
-    async with made as (daemon, caller, _):
+    here = daemon_and_caller(directory, "offline", monkeypatch, **faults.variables)
+    async with here as (daemon, caller, _):
         yield faults, daemon, caller
 
 

@@ -126,7 +126,7 @@ async def missing(client: Client, uri: str, era: Era) -> str:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_templates_tell_how_uris_look(tmp_path: Path, era: Era) -> None:
+async def test_templates_describe_the_uris(tmp_path: Path, era: Era) -> None:
     async with (
         serving(tmp_path, Arbor(), Library()) as served,
         over_http(served.url, TOKEN, era) as client,

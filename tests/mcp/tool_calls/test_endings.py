@@ -64,7 +64,7 @@ async def test_of_a_call_that_was_cancelled_nothing_more_is_reported(
     ):
         call = asyncio.create_task(client.call_tool("desk.block", {}, progress_callback=hear))
         await desk.begun.wait()
-        assert len(reporting()) == 1
+        await until(lambda: len(reporting()) == 1)
         call.cancel()
         await desk.ended.wait()
         await until(lambda: reporting() == [])
@@ -206,7 +206,7 @@ async def test_a_bridge_that_goes_away_ends_the_method(
 
 
 @every_way
-async def test_stopping_ends_every_call_and_tells_its_client(
+async def test_stopping_ends_every_call_and_notifies_its_client(
     tmp_path: Path, transport: Transport, era: Era
 ) -> None:
     desk = Desk()

@@ -175,7 +175,7 @@ async def test_a_malformed_answer_repeats_the_question(tmp_path: Path, era: Era)
 
 
 @every_way
-async def test_without_an_answer_in_time_the_default_stands(
+async def test_without_an_answer_in_time_the_default_applies(
     tmp_path: Path, transport: Transport, era: Era
 ) -> None:
     desk = Desk()

@@ -497,7 +497,7 @@ async def test_a_cancelled_call_leaves_no_file(tmp_path: Path, era: Era) -> None
 
 
 @every_way
-async def test_results_are_gone_when_the_hub_ends(
+async def test_results_are_removed_when_the_hub_ends(
     tmp_path: Path, transport: Transport, era: Era
 ) -> None:
     async with serving(tmp_path, Desk()) as served:

@@ -398,7 +398,7 @@ async def test_options_of_a_client_do_not_affect_the_daemon_that_it_starts(
         assert {"echo", "arbor"} <= await offered(client)
 
 
-async def test_a_method_learns_where_the_client_stands_and_the_log_does_not(
+async def test_a_method_gets_the_directory_of_the_client_and_the_log_does_not(
     daemon: Daemon, tmp_path: Path
 ) -> None:
     cwd = tmp_path / "a place nobody logs"
@@ -427,7 +427,7 @@ async def test_a_method_learns_where_the_client_stands_and_the_log_does_not(
     assert "nobody logs" not in log
 
 
-async def test_a_directory_that_is_gone_and_a_strange_environment_are_no_obstacle(
+async def test_a_call_works_in_a_removed_directory_and_with_a_strange_environment(
     daemon: Daemon, tmp_path: Path
 ) -> None:
     cwd = tmp_path / "gone"

@@ -136,7 +136,7 @@ async def test_a_daemon_that_stops_makes_no_server_any_more(tmp_path: Path) -> N
         assert served.lazy._task is None
 
 
-async def test_results_of_a_server_are_gone_with_it(tmp_path: Path) -> None:
+async def test_results_are_removed_with_their_server(tmp_path: Path) -> None:
     async with serving(tmp_path, EchoPlugin()) as served:
         async with client_of(served, tmp_path, "http", MODERN) as client:
             await client.call_tool("echo.echo", {"message": "x" * 1000, "count": 200})

@@ -183,7 +183,7 @@ def test_over_http_the_refusal_is_a_message_of_the_protocol(home: Path) -> None:
 
 @pytest.mark.parametrize("variable", [False, True], ids=["option", "variable"])
 @pytest.mark.parametrize("first", [lines(INITIALIZE), lines(request(0, "server/discover")), b""])
-async def test_the_bridge_tells_its_client_and_its_user(
+async def test_the_bridge_reports_to_its_client_and_its_user(
     shared_daemon: Daemon, first: bytes, variable: bool
 ) -> None:
     option = () if variable else ("--mcp-tools", "echo,arbr")

@@ -152,6 +152,25 @@ def test_hidden_characters_are_visible_everywhere(daemon: Daemon, windows: Windo
         assert shown == "a⟨U+202E⟩b⟨U+2066⟩c⟨U+200B⟩d⟨U+00AD⟩e⟨U+2800⟩f⟨U+E0041⟩g"
 
 
+def test_a_form_tells_the_hidden_characters_that_an_address_fills_in(
+    daemon: Daemon, windows: Windows
+) -> None:
+    hostile = "ls \u202etxt.exe"
+    window = windows.open(daemon)
+    query = f'command={hostile}&env={{"A\u200b":"B\u2066"}}'
+    window.evaluate("query => { location.hash = `#/plugins/bash/execute?${query}`; }", query)
+    warnings = window.locator(".warn:visible")
+    expected = ["ls ⟨U+202E⟩txt.exe", "B⟨U+2066⟩", "A⟨U+200B⟩"]
+    expect(warnings).to_have_text([f"⚠ Hidden characters: {text}" for text in expected])
+    window.get_by_role("button", name="Raw JSON").click()
+    expect(warnings).to_contain_text(["ls ⟨U+202E⟩txt.exe"])
+    window.get_by_role("button", name="Raw JSON").click()
+    window.locator("[data-field=command] textarea").fill("ls 👍️")
+    expect(warnings).to_have_count(2)
+    window.evaluate("query => { location.hash = `#/search?q=${query}`; }", hostile)
+    expect(warnings).to_have_text(["⚠ Hidden characters: ls ⟨U+202E⟩txt.exe"])
+
+
 @pytest.mark.parametrize("tool", ["Write", "Edit"])
 def test_a_file_name_is_shown_in_one_line_with_all_its_characters(
     daemon: Daemon, windows: Windows, tool: str

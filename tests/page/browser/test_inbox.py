@@ -200,10 +200,15 @@ def test_the_first_answer_of_two_windows_wins(
     second.locator(".note", has_text="Allowed by a person elsewhere").wait_for()
     # The focus is at the card that is left, and its keys work.
     expect(card(second, "echo 2 >> ran")).to_be_focused()
-    focus(second, "echo 2 >> ran").press("y")
+    focus(second, "echo 2 >> ran").press("n")
+    second.keyboard.type("Not now.")
+    second.keyboard.press("Enter")
     terminal.wait_for("two")
-    assert sorted((terminal.cwd / "ran").read_text().split()) == ["1", "2"]
+    assert (terminal.cwd / "ran").read_text().split() == ["1"]
     expect(first.locator(".approval")).to_have_count(0)
+    denied = first.locator(".note", has_text="Denied by a person elsewhere: Not now.")
+    denied.click()
+    expect(denied).to_have_count(0)
 
     terminal.begin("three", "run: echo 3 >> ran", "say: Ready.")
     card(first, "echo 3 >> ran").wait_for()
@@ -236,6 +241,14 @@ def test_a_pattern_is_tried_stored_and_allows_the_next_call(
     assert {rule["scope"] for rule in rules} == {f"dir:{terminal.cwd}"}
     terminal.chat("second", "run: touch other", "say: Ready.")
     assert (terminal.cwd / "other").exists()
+
+    # A command that can't be split fits no pattern.
+    terminal.begin("third", "run: touch more > list", "say: Ready.")
+    focus(window, "touch more").press("a")
+    window.wait_for_selector(".approvals:not([data-moving])")
+    window.get_by_label("Every call that matches a pattern").check()
+    window.get_by_text("No pattern fits this call").wait_for()
+    window.get_by_text("it has a redirection").wait_for()
 
 
 def test_a_card_explains_why_an_answer_is_refused(

@@ -13,6 +13,17 @@ from tests.support import PATIENCE_SECONDS, Daemon, environment
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
+FILL_TEMPLATE = """async ([template, fields]) => {
+  const { fillTemplate } = await import("/page/results/columns.js");
+  return fillTemplate(template, fields);
+}"""
+SHOW_CHAT = """async (events) => {
+  const { showResult } = await import("/page/results.js");
+  const items = showResult({}, { returns: {}, annotations: { render: "chat" } }, events);
+  document.getElementById("main").replaceChildren(items);
+  return [...items.querySelectorAll(".messages > li")].map((item) => item.innerText.trim());
+}"""
+
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
@@ -199,6 +210,60 @@ def test_questions_are_answered_by_keyboard(daemon: Daemon, windows: Windows) ->
     expect(window.locator(".lines li")).to_contain_text(lines)
 
 
+def test_a_chat_is_shown_as_one_live_replayed_and_as_messages(
+    daemon: Daemon, windows: Windows
+) -> None:
+    prompt = "think: let me see\\nrun: seq 3\\nsay: **Ready.**"
+    query = f'name=shown&model=offline&prompt={prompt}&allowed_tools=["Bash"]'
+    window = windows.open(daemon)
+    for method in (f"chat?{query}", "follow?name=shown", "get_conversation?name=shown"):
+        page = f"plugins/claudecode/{method}".replace("\\n", "%0A")
+        window.evaluate("page => { location.hash = `#/${page}`; }", page)
+        expect(window.locator("h1")).to_have_text(method.split("?")[0])
+        window.get_by_role("button", name="Run").click()
+        expect(window.locator(".call-status")).to_contain_text("✓")
+        shown = window.locator(".messages > li")
+        expect(shown.locator(".chat-prompt")).to_have_count(1)
+        expect(shown.locator(".chat-thinking")).to_have_count(1)
+        expect(shown.locator(".chat-tool")).to_contain_text("Bash seq 3")
+        expect(shown.locator(".chat-tool .chat-result")).to_contain_text("1\n2\n3")
+        expect(shown.locator(".chat-content strong")).to_have_text("Ready.")
+        # The end of a chat is not part of its messages.
+        count = 4 if method.startswith("get_") else 5
+        expect(shown).to_have_count(count)
+
+
+def test_a_chat_of_any_plugin_is_shown_by_the_types_of_its_events(
+    daemon: Daemon, windows: Windows
+) -> None:
+    window = windows.open(daemon)
+    pieces = [{"type": "chat_content", "content": text} for text in ("a", "b")]
+    offsets = [
+        {"type": "answer_delta", "text": text, "offset": offset}
+        for text, offset in (("c😀", 0), ("😀d", 1), ("e", 0))
+    ]
+    calls = [
+        {"type": "tool_call", "tool_use_id": "t", "tool_name": "Look", "input": {"path": "x"}},
+        {"type": "text", "text": "meanwhile"},
+        {"type": "tool_call_result", "tool_use_id": "t", "output": "seen"},
+        {"type": "tool_result", "tool_use_id": "other", "output": {"a": 1}},
+    ]
+    ends = [
+        {"type": "passthrough", "data": 1},
+        {"type": "moved", "node_id": "1"},
+        {"type": "cleared", "room": "blue"},
+        {"type": "chat_complete", "usage": None},
+        {"type": "error", "message": "no more", "code": "x"},
+        {"role": "user", "content": "again?"},
+        "words",
+    ]
+    assert window.evaluate(SHOW_CHAT, [*pieces, *offsets, *calls, *ends]) == [
+        *("a", "b", "c😀d", "e"),
+        *("● Look x\nseen", "meanwhile", '{"a":1}'),
+        *("cleared", "✓ done", "✗ no more", "again?", "words"),
+    ]
+
+
 def test_a_withdrawn_question_disappears(daemon: Daemon, windows: Windows) -> None:
     window = windows.open(daemon, "plugins/shapes/ask?wait=0.1")
     window.get_by_role("button", name="Run").click()
@@ -252,6 +317,13 @@ def test_a_long_table_unfolds_and_its_handles_resolve(daemon: Daemon, windows: W
     assert window.evaluate("document.querySelector('img').naturalWidth") == 1
 
 
+def test_a_declared_column_has_the_length_of_its_template(daemon: Daemon, windows: Windows) -> None:
+    window = windows.open(daemon)
+    fields = {"id": "d9e90d13-9489", "tool": "Bash", "places": {"count": 3}}
+    filled = window.evaluate(FILL_TEMPLATE, ["{tool} {id:.8} {places.count:.8}", fields])
+    assert filled == "Bash d9e90d13 3"
+
+
 def test_a_handle_with_spaces_is_a_link_that_resolves(daemon: Daemon, windows: Windows) -> None:
     window = windows.open(daemon, "plugins/echo/once?message=hello: 100 %25")
     window.get_by_label("message").press("Control+Enter")
@@ -271,7 +343,7 @@ def test_bytes_that_are_no_picture_are_only_saved(daemon: Daemon, windows: Windo
     assert window.locator("main img").count() == 0
 
 
-def test_a_handle_without_data_says_why(daemon: Daemon, windows: Windows) -> None:
+def test_a_handle_without_data_has_the_reason(daemon: Daemon, windows: Windows) -> None:
     window = windows.open(daemon, "plugins/handle/nothing%401.0.0%3A%3Aget%3A1")
     expect(window.get_by_role("alert")).to_contain_text("nothing")
 
@@ -314,6 +386,11 @@ def test_forms_and_tables_fit_a_phone(daemon: Daemon, windows: Windows) -> None:
     assert text is not None
     assert text["width"] >= 200
     assert window.evaluate(fits)
+    for page in (f"echo/once?message={'long' * 60}", f"{'long' * 30}", f"handle/{'x' * 300}"):
+        window.evaluate("page => { location.hash = `#/plugins/${page}`; }", page)
+        expect(window.locator("h1")).to_be_focused()
+        assert window.evaluate(fits)
+        assert window.evaluate("document.querySelector('main').scrollWidth <= innerWidth")
     window.evaluate("location.hash = '#/plugins/claudecode/chat'")
     expect(window.get_by_label("prompt").first).to_be_visible()
     window.click("summary:has-text('optional parameters')")

@@ -60,7 +60,13 @@ def test_a_new_session_streams_its_answer_into_two_windows(
     window.get_by_label("Name").fill("streamed")
     window.get_by_label("Model").fill("offline")
     window.get_by_label("Prompt").fill("think: let me see\nslow: 3\nrepeat: 30 a **word**,")
+    window.get_by_label("Working directory").fill("/not/a/directory")
     window.keyboard.press("Control+Enter")
+    problem = window.locator(".new-session .problem")
+    expect(problem).to_have_text("/not/a/directory is not a directory\nChoose another working_dir")
+    assert window.locator(".note").count() == 0
+    window.get_by_label("Working directory").fill("")
+    window.get_by_label("Prompt").press("Control+Enter")
     # While it is written, the text is Markdown already.
     expect(window.locator(".chat-content strong").first).to_have_text("word")
     expect(window.get_by_role("button", name="Interrupt")).to_be_visible()
@@ -115,6 +121,7 @@ def test_a_tool_call_is_approved_where_it_is_shown(daemon: Daemon, windows: Wind
     second.get_by_label("Message to the agent").fill("not now")
     window.keyboard.press("Enter")
     expect(second).to_contain_text("Denied by a person: not now")
+    expect(second.locator(".chat-result")).to_be_empty()
     expect(window.locator(".chat-end")).to_be_visible()
 
 

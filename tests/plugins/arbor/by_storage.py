@@ -31,10 +31,10 @@ class Storage:
 
     async def create(self, owner: str, metadata: dict[str, Any] | None) -> tuple[str, str]:
         written = None if metadata is None else json.dumps(metadata)
-        made = await self.db.transaction(
+        created = await self.db.transaction(
             lambda tx: tree.create(tx, owner, self.now, metadata=written)
         )
-        return ids.text(made.id), ids.text(made.root_id)
+        return ids.text(created.id), ids.text(created.root_id)
 
     async def append(
         self, tree_id: str, parent: str, content: Content, lane: str, side: bool, label: str | None
@@ -104,13 +104,13 @@ class Storage:
         return _steps(done)
 
     async def export(self, tree_id: str) -> list[Line]:
-        found = await tree.look_up(self.db, tree_id)
-        return [json.loads(line.json) async for line in export(self.db, found)]
+        row = await tree.look_up(self.db, tree_id)
+        return [json.loads(line.json) async for line in export(self.db, row)]
 
     async def load(self, lines: list[Line], new_ids: bool) -> str:
         work = Import(self.db, owner=None, new_ids=new_ids, now=self.now)
-        found, _ = await work.run(lines_of("\n".join(map(json.dumps, lines))))
-        return ids.text(found.id)
+        imported, _ = await work.run(lines_of("\n".join(map(json.dumps, lines))))
+        return ids.text(imported.id)
 
     async def trees(self) -> list[dict[str, Any]]:
         rows = []
@@ -129,28 +129,28 @@ class Storage:
         return [step.step for step in await references.history(self.db, UUID(tree_id).bytes)]
 
     async def whole(self, tree_id: str, lanes: Lanes, depth: int | None = None) -> list[View]:
-        found = await tree.look_up(self.db, tree_id)
+        row = await tree.look_up(self.db, tree_id)
         return await self._views(
-            walk.whole(self.db, found, _numbers(lanes), depth=depth, page=self.page)
+            walk.whole(self.db, row, _numbers(lanes), depth=depth, page=self.page)
         )
 
     async def after(self, tree_id: str, node: str, lanes: Lanes) -> list[View]:
         """The rest of the whole tree behind one of its nodes."""
-        found = await tree.look_up(self.db, tree_id)
-        place = await tree.look_up_place(self.db, found, UUID(node).bytes)
-        pages = walk.whole(self.db, found, _numbers(lanes), after=place, page=self.page)
+        row = await tree.look_up(self.db, tree_id)
+        place = await tree.look_up_place(self.db, row, UUID(node).bytes)
+        pages = walk.whole(self.db, row, _numbers(lanes), after=place, page=self.page)
         return await self._views(pages)
 
     async def children(self, tree_id: str, node: str, lanes: Lanes) -> list[str]:
         _, place = await self._place(tree_id, node)
-        found: list[walk.Node] = []
+        collected: list[walk.Node] = []
         while page := await walk.children(
-            self.db, place, _numbers(lanes), found[-1].key if found else 0, self.page
+            self.db, place, _numbers(lanes), collected[-1].key if collected else 0, self.page
         ):
             assert len(page) <= self.page
-            found += page
-        assert {entry.parent for entry in found} <= {place.id}
-        return [ids.text(entry.id) for entry in found]
+            collected += page
+        assert {entry.parent for entry in collected} <= {place.id}
+        return [ids.text(entry.id) for entry in collected]
 
     async def parent(self, tree_id: str, node: str) -> str | None:
         _, place = await self._place(tree_id, node)
@@ -175,8 +175,8 @@ class Storage:
         return common, depth + 1, up[-1].last - depth, down[-1].last - depth
 
     async def leaves(self, tree_id: str, lanes: Lanes) -> list[str]:
-        found = await tree.look_up(self.db, tree_id)
-        pages = walk.leaves(self.db, found, _numbers(lanes), self.page)
+        row = await tree.look_up(self.db, tree_id)
+        pages = walk.leaves(self.db, row, _numbers(lanes), self.page)
         return [ids.text(leaf) async for page in pages for leaf in page]
 
     async def count(self, tree_id: str, lanes: Lanes) -> int:
@@ -185,19 +185,19 @@ class Storage:
 
     async def left_out(self, tree_id: str, last: str, depth: int, lanes: Lanes) -> dict[str, int]:
         """The nodes created after another or deeper than a depth, by the node they count at."""
-        found, place = await self._place(tree_id, last)
-        counts = await outline.left_out(self.db, found, _numbers(lanes), place.key, depth)
+        row, place = await self._place(tree_id, last)
+        counts = await outline.left_out(self.db, row, _numbers(lanes), place.key, depth)
         both = frozenset((tree.MAIN, tree.EVENTS))
         places = {
             (node.segment, node.depth): ids.text(node.id)
-            async for page in walk.whole(self.db, found, both)
+            async for page in walk.whole(self.db, row, both)
             for node in page
         }
         return {places[place]: count for place, count in counts.items()}
 
     async def _place(self, tree_id: str, node: str) -> tuple[TreeRow, Place]:
-        found = await tree.look_up(self.db, tree_id)
-        return found, await tree.look_up_place(self.db, found, UUID(node).bytes)
+        row = await tree.look_up(self.db, tree_id)
+        return row, await tree.look_up_place(self.db, row, UUID(node).bytes)
 
     async def _ways(
         self, tree_id: str, one: str, other: str
@@ -207,10 +207,10 @@ class Storage:
         return up, down, walk.parting(up, down)
 
     async def _views(self, pages: AsyncIterator[list[walk.Node]]) -> list[View]:
-        found = []
+        collected = []
         async for page in pages:
             assert 0 < len(page) <= self.page
-            found += [
+            collected += [
                 View(
                     ids.text(node.id),
                     ids.text(node.parent) if node.parent else None,
@@ -223,7 +223,7 @@ class Storage:
                 )
                 for node in page
             ]
-        return found
+        return collected
 
     async def _on_node(self, tree_id: str, node: str, work: Callable[[Tx, Place], T]) -> T:
         return await self.db.transaction(

@@ -23,12 +23,12 @@ async def compare(forest: Forest, system: System, step: Step) -> None:
         }
         for tree in forest.there()
     }
-    found = await system.trees()
-    assert {entry["tree_id"]: entry for entry in found} == expected
-    assert len(found) == len(expected)
+    trees = await system.trees()
+    assert {entry["tree_id"]: entry for entry in trees} == expected
+    assert len(trees) == len(expected)
     # Trees of one state come in the order in which they were made.
     for state in ("active", "scheduled", "archived"):
-        listed = [entry["tree_id"] for entry in found if entry["state"] == state]
+        listed = [entry["tree_id"] for entry in trees if entry["state"] == state]
         assert listed == [tree.id for tree in forest.there() if tree.state == state]
     everyone = list(forest.trees.values())
     tree = everyone[step.tree % len(everyone)]
@@ -55,8 +55,8 @@ async def compare_tree(tree: Tree, system: System, step: Step) -> None:
         assert await system.path(tree.id, one, lanes) == [tree.nodes[node] for node in path]
         for start, end in ((one, other), (other, one)):
             way = tree.shown(tree.between(start, end), lanes)
-            found = await system.between(tree.id, start, end, lanes)
-            assert found == [tree.nodes[node] for node in way]
+            walked = await system.between(tree.id, start, end, lanes)
+            assert walked == [tree.nodes[node] for node in way]
     for node in nodes:
         assert await system.parent(tree.id, node) == tree.nodes[node].parent
     common = tree.common(one, other)

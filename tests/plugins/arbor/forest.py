@@ -70,10 +70,10 @@ class Tree:
 
     def below(self, node: str, lanes: frozenset[str] = BOTH) -> list[str]:
         """All below a node that chains of these lanes lead to."""
-        found = self.children(node, lanes)
-        for entry in found:
-            found += self.children(entry, lanes)
-        return found
+        children = self.children(node, lanes)
+        for entry in children:
+            children += self.children(entry, lanes)
+        return children
 
     def path(self, node: str) -> list[str]:
         way = [node]
@@ -97,19 +97,21 @@ class Tree:
         return {node.id for node in self.seen(lanes) if not self.children(node.id, lanes)}
 
     def handles(self, nodes: Iterable[str]) -> list[str]:
-        held = [self.nodes[node].content for node in nodes]
-        return [content.value for content in held if content.kind == "external"]
+        contents = [self.nodes[node].content for node in nodes]
+        return [content.value for content in contents if content.kind == "external"]
 
     def left_out(self, last: str, depth: int, lanes: frozenset[str]) -> dict[str, int]:
         """How many nodes created after `last`, or deeper, count at each node that is neither."""
         order = list(self.nodes)
-        shown = {node for node in order[: order.index(last) + 1] if self.nodes[node].depth <= depth}
+        visible = {
+            node for node in order[: order.index(last) + 1] if self.nodes[node].depth <= depth
+        }
         counts: dict[str, int] = {}
         for view in self.seen(lanes):
-            if view.id in shown:
+            if view.id in visible:
                 continue
             above = view
-            while above.id not in shown and above.parent is not None:
+            while above.id not in visible and above.parent is not None:
                 above = self.nodes[above.parent]
                 if above.lane not in lanes:
                     above = self.nodes[self.root]
@@ -118,18 +120,18 @@ class Tree:
 
     def drawing(self, lanes: frozenset[str], depth: int) -> str:
         """The tree as text. What hangs at a node that is not shown hangs at the root."""
-        shown = {node.id: node for node in self.seen(lanes) if node.depth <= depth}
+        visible = {node.id: node for node in self.seen(lanes) if node.depth <= depth}
         hidden = {
             node.id: len(self.below(node.id, lanes))
-            for node in shown.values()
+            for node in visible.values()
             if node.depth == depth
         }
-        rest = len(self.seen(lanes)) - len(shown) - sum(hidden.values())
+        rest = len(self.seen(lanes)) - len(visible) - sum(hidden.values())
         hidden[self.root] = hidden.get(self.root, 0) + rest
         hangs: dict[str, list[str]] = {}
-        for node in shown.values():
+        for node in visible.values():
             if node.id != self.root:
-                above = node.parent if node.parent in shown else self.root
+                above = node.parent if node.parent in visible else self.root
                 hangs.setdefault(above or "", []).append(node.id)
 
         def draw(node: str, before: str, branch: str, inner: str) -> list[str]:
@@ -157,11 +159,11 @@ class Forest:
         self, tree: str, root: str, owner: str, metadata: dict[str, Any] | None, step: str
     ) -> Tree:
         before = self.trees[tree].history if tree in self.trees else []
-        made = Tree(tree, root, owner, metadata, {owner: 1}, [*before, step])
+        created = Tree(tree, root, owner, metadata, {owner: 1}, [*before, step])
         # One that comes back is the newest of all.
         self.trees.pop(tree, None)
-        self.trees[tree] = made
-        return made
+        self.trees[tree] = created
+        return created
 
     def there(self) -> list[Tree]:
         return [tree for tree in self.trees.values() if tree.state != "gone"]

@@ -68,16 +68,18 @@ class Grower(Activation, namespace="grower", version="1.0.0"):
         """Add nodes below one, in a chain or side by side."""
 
         def work(tx: Tx) -> list[str]:
-            found = tree.writable(tx, tree_id)
-            above = tree.place(tx, found, parent.bytes if parent else None)
-            held = tree.text(content) if handle is None else tree.external(tx, _parsed(handle))
+            row = tree.writable(tx, tree_id)
+            above = tree.place(tx, row, parent.bytes if parent else None)
+            node_content = (
+                tree.text(content) if handle is None else tree.external(tx, _parsed(handle))
+            )
             nodes = []
             for _ in range(count):
-                made = tree.append(
-                    tx, above, held, 0, lane=tree.LANES.index(lane), side=side, label=label
+                node = tree.append(
+                    tx, above, node_content, 0, lane=tree.LANES.index(lane), side=side, label=label
                 )
-                nodes.append(ids.text(made.id))
-                above = made if chain else above
+                nodes.append(ids.text(node.id))
+                above = node if chain else above
             return nodes
 
         yield Grown(nodes=await self.db.transaction(work))

@@ -57,9 +57,9 @@ class Wire:
         self._hub = hub
 
     async def create(self, owner: str, metadata: dict[str, Any] | None) -> tuple[str, str]:
-        [made] = await self._arbor("tree_create", owner_id=owner, metadata=metadata)
-        assert (made["owner_id"], made["metadata"]) == (owner, metadata)
-        return made["tree_id"], made["root"]
+        [created] = await self._arbor("tree_create", owner_id=owner, metadata=metadata)
+        assert (created["owner_id"], created["metadata"]) == (owner, metadata)
+        return created["tree_id"], created["root"]
 
     async def append(
         self, tree_id: str, parent: str, content: Content, lane: str, side: bool, label: str | None
@@ -67,9 +67,9 @@ class Wire:
         name = "content" if content.kind == "text" else "handle"
         common = {"tree_id": tree_id, "parent": parent, "label": label, name: content.value}
         if lane == "main" and not side:
-            [made] = await self._arbor(f"node_create_{content.kind}", **common)
-            assert (made["parent"], made["content"]) == (parent, content.value)
-            return str(made["node_id"])
+            [node] = await self._arbor(f"node_create_{content.kind}", **common)
+            assert (node["parent"], node["content"]) == (parent, content.value)
+            return str(node["node_id"])
         [grown] = await events(self._call, "grower.grow", lane=lane, side=side, **common)
         return str(grown["nodes"][0])
 
@@ -116,18 +116,18 @@ class Wire:
 
     async def load(self, lines: list[Line], new_ids: bool) -> str:
         data = "\n".join(map(json.dumps, lines))
-        [made] = await self._arbor("tree_import", data=data, new_ids=new_ids)
-        assert made["nodes"] == len(lines) - 1
-        return str(made["tree_id"])
+        [imported] = await self._arbor("tree_import", data=data, new_ids=new_ids)
+        assert imported["nodes"] == len(lines) - 1
+        return str(imported["tree_id"])
 
     async def trees(self) -> list[dict[str, Any]]:
-        found = []
+        collected = []
         for method in ("tree_list", "tree_list_scheduled", "tree_list_archived"):
             for page in await self._arbor(method):
-                found += page["trees"]
-        for entry in found:
+                collected += page["trees"]
+        for entry in collected:
             del entry["state_since"], entry["created_at"]
-        return found
+        return collected
 
     async def history(self, tree_id: str) -> list[str]:
         [refs] = await self._arbor("tree_get_refs", tree_id=tree_id)
@@ -148,20 +148,20 @@ class Wire:
         """One by one, and all at once."""
         common = {"tree_id": tree_id, "node_id": node, "lanes": sorted(lanes)}
         pages = await self._arbor("node_get_children", **common)
-        found: list[str] = []
+        collected: list[str] = []
         after = None
         while True:
             [page] = await self._arbor("node_get_children", **common, limit=1, after=after)
-            found += [child["id"] for child in page["children"]]
+            collected += [child["id"] for child in page["children"]]
             after = page.get("next")
             if after is None:
                 break
-        assert found == [child["id"] for page in pages for child in page["children"]]
-        return found
+        assert collected == [child["id"] for page in pages for child in page["children"]]
+        return collected
 
     async def parent(self, tree_id: str, node: str) -> str | None:
-        [found] = await self._arbor("node_get_parent", tree_id=tree_id, node_id=node)
-        return found["parent"]["id"] if found["parent"] else None
+        [event] = await self._arbor("node_get_parent", tree_id=tree_id, node_id=node)
+        return event["parent"]["id"] if event["parent"] else None
 
     async def path(self, tree_id: str, node: str, lanes: Lanes) -> list[View]:
         common = {"tree_id": tree_id, "node_id": node, "lanes": sorted(lanes)}
@@ -178,8 +178,8 @@ class Wire:
         return [_view(node) for page in pages for node in page["path"]]
 
     async def diff(self, tree_id: str, one: str, other: str) -> tuple[str, int, int, int]:
-        [found] = await self._arbor("context_diff", tree_id=tree_id, node_id=one, other=other)
-        return found["common"], found["shared"], found["ahead"], found["behind"]
+        [event] = await self._arbor("context_diff", tree_id=tree_id, node_id=one, other=other)
+        return event["common"], event["shared"], event["ahead"], event["behind"]
 
     async def leaves(self, tree_id: str, lanes: Lanes) -> list[str]:
         pages = await self._arbor("context_list_leaves", tree_id=tree_id, lanes=sorted(lanes))
@@ -194,17 +194,17 @@ class Wire:
 
     async def drawing(self, tree_id: str, lanes: Lanes, depth: int) -> tuple[str, int]:
         """The tree as text, and how many nodes were left out."""
-        [found] = await self._arbor(
+        [event] = await self._arbor(
             "tree_render", tree_id=tree_id, lanes=sorted(lanes), depth=depth
         )
-        return found["render"], found["more"]
+        return event["render"], event["more"]
 
     async def _arbor(self, method: str, **params: Any) -> Items:
         return await events(self._call, f"arbor.{method}", **params)
 
     async def _held(self, method: str, tree_id: str, owner: str, count: int) -> tuple[int, int]:
-        [held] = await self._arbor(method, tree_id=tree_id, owner_id=owner, count=count)
-        return held["owner_count"], held["new_count"]
+        [references] = await self._arbor(method, tree_id=tree_id, owner_id=owner, count=count)
+        return references["owner_count"], references["new_count"]
 
     async def _cleanup(self, *, dry_run: bool) -> list[tuple[str, str]]:
         *steps, done = await self._arbor("cleanup", dry_run=dry_run)

@@ -86,11 +86,11 @@ class Walker:
     async def _append(self, step: Step, content: Content, lane: str, *, side: bool) -> None:
         tree, parent = self._chosen(step)
         label = (_label(step) or None) if step.flag else None
-        made = await self._try(
+        created = await self._try(
             _closed(tree), self.system.append(tree.id, parent, content, lane, side, label)
         )
-        if made is not None:
-            tree.add(made, parent, lane, content, label)
+        if created is not None:
+            tree.add(created, parent, lane, content, label)
 
     async def _label(self, step: Step) -> None:
         tree, node = self._chosen(step)
@@ -123,13 +123,13 @@ class Walker:
     async def _claim(self, step: Step) -> None:
         tree, _ = self._chosen(step)
         owner, count = _one(OWNERS, step.choice), 1 + step.node % 3
-        held = await self._try(_closed(tree), self.system.claim(tree.id, owner, count))
-        if held is not None:
+        references = await self._try(_closed(tree), self.system.claim(tree.id, owner, count))
+        if references is not None:
             tree.owners[owner] = tree.owners.get(owner, 0) + count
             tree.history.append("claimed")
             if tree.state == "scheduled":
                 tree.enter("active", "revived")
-            assert held == (tree.owners[owner], sum(tree.owners.values()))
+            assert references == (tree.owners[owner], sum(tree.owners.values()))
 
     async def _release(self, step: Step) -> None:
         tree, _ = self._chosen(step)
@@ -138,15 +138,15 @@ class Walker:
         refused = "not_found" if tree.state == "gone" else None
         if refused is None and tree.owners.get(owner, 0) < count:
             refused = "conflict"
-        held = await self._try(refused, self.system.release(tree.id, owner, count))
-        if held is not None:
+        references = await self._try(refused, self.system.release(tree.id, owner, count))
+        if references is not None:
             left = tree.owners.pop(owner) - count
             if left:
                 tree.owners[owner] = left
             tree.history.append("released")
             if not tree.owners:
                 tree.enter("scheduled", "scheduled")
-            assert held == (left, sum(tree.owners.values()))
+            assert references == (left, sum(tree.owners.values()))
 
     async def _archive(self, step: Step) -> None:
         tree, _ = self._chosen(step)
@@ -186,8 +186,8 @@ class Walker:
             loaded = await self.system.load(lines, True)
             copied = await self.system.export(loaded)
             await self._loaded(tree, loaded, copied)
-            known = {line["id"] for line in lines[1:]} | {tree.root}
-            assert known.isdisjoint(self.forest.trees[loaded].nodes)
+            existing = {line["id"] for line in lines[1:]} | {tree.root}
+            assert existing.isdisjoint(self.forest.trees[loaded].nodes)
             # The order of the ids is the order of the old ones.
             pairs = list(zip(lines[1:], copied[1:], strict=True))
             by_old = sorted(pairs, key=lambda pair: str(pair[0]["id"]))
@@ -214,14 +214,14 @@ class Walker:
         assert header["tree_id"] == tree_id
         old = [node for node in origin.nodes if node != origin.root]
         new = dict(zip(old, (line["id"] for line in rest), strict=True))
-        made = self.forest.create(
+        imported = self.forest.create(
             tree_id, header["root"], origin.owner, origin.metadata, "imported"
         )
-        new[origin.root] = made.root
+        new[origin.root] = imported.root
         for node in old:
             view = origin.nodes[node]
             assert view.parent is not None
-            made.add(new[node], new[view.parent], view.lane, view.content, view.label)
+            imported.add(new[node], new[view.parent], view.lane, view.content, view.label)
 
     def _chosen(self, step: Step) -> tuple[Tree, str]:
         tree = _one(tuple(self.forest.trees.values()), step.tree)

@@ -84,14 +84,14 @@ class World:
 
     async def everything(self) -> list[Any]:
         """All that can be known of all trees."""
-        known: list[Any] = []
+        existing: list[Any] = []
         for method in ("tree_list", "tree_list_scheduled", "tree_list_archived"):
             for page in await call_events(self.hub, f"arbor.{method}"):
-                known += page["trees"]
-        for entry in list(known):
+                existing += page["trees"]
+        for entry in list(existing):
             for method in ("tree_export", "tree_get_refs"):
-                known += await call_events(self.hub, f"arbor.{method}", tree_id=entry["tree_id"])
-        return known
+                existing += await call_events(self.hub, f"arbor.{method}", tree_id=entry["tree_id"])
+        return existing
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -99,10 +99,10 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
     async with hub_with(tmp_path_factory.mktemp("arbor"), Arbor(), EchoPlugin()) as hub:
         names = {}
         for name in ("tree", "other", "archived"):
-            [made] = await call_events(hub, "arbor.tree_create", metadata={"name": name})
-            names[name] = made["tree_id"]
+            [created] = await call_events(hub, "arbor.tree_create", metadata={"name": name})
+            names[name] = created["tree_id"]
             [node] = await call_events(
-                hub, "arbor.node_create_text", tree_id=made["tree_id"], content=name
+                hub, "arbor.node_create_text", tree_id=created["tree_id"], content=name
             )
             names[f"{name}_node"] = node["node_id"]
         names["node"] = names["tree_node"]
@@ -147,12 +147,12 @@ async def refusal(
 
 
 async def test_every_method_is_covered_here(world: World) -> None:
-    known = world.hub.find(["arbor"]).activation.methods
-    assert ALL.keys() | WITHOUT_TREE == known.keys()
+    methods = world.hub.find(["arbor"]).activation.methods
+    assert ALL.keys() | WITHOUT_TREE == methods.keys()
     for method, given in ALL.items():
         nodes = {
             name
-            for name, entry in known[method].params.model_fields.items()
+            for name, entry in methods[method].params.model_fields.items()
             if "last 4 or more digits" in str(entry.description)
             or name in ("after", "end", "other")
         }
@@ -222,8 +222,8 @@ async def test_nodes_of_other_trees_are_rejected(world: World, method: str, name
     before = await world.everything()
     for wrong in (str(uuid4()), *others, others[0][-12:], "00000000"):
         params = {**world.params(ALL[method]), name: wrong}
-        said = f"no node {wrong} in tree {world.names['tree']}"
-        await refusal(world, method, params, "not_found", said)
+        message = f"no node {wrong} in tree {world.names['tree']}"
+        await refusal(world, method, params, "not_found", message)
     assert await world.everything() == before
 
 
@@ -232,8 +232,8 @@ async def test_invalid_node_ids_are_rejected(world: World, method: str, name: st
     before = await world.everything()
     for wrong in ("nope", "abc", "-abcd", "0-00000000", "x" * 40, "' OR 1=1 --"):
         params = {**world.params(ALL[method]), name: wrong}
-        said = f"'{wrong}' is not the id of a node"
-        await refusal(world, method, params, "invalid_params", said)
+        message = f"'{wrong}' is not the id of a node"
+        await refusal(world, method, params, "invalid_params", message)
     for misfit in ("", 7, ["x"], "0" * 65):
         params = {**world.params(ALL[method]), name: misfit}
         await refusal(world, method, params, "invalid_params", f"'{name}'")
@@ -367,8 +367,8 @@ async def test_the_root_and_nodes_with_children_cannot_be_deleted(world: World) 
 async def test_text_at_the_limit_is_stored_completely(world: World) -> None:
     content = "ü" * MAX_TEXT
     common = {"tree_id": world.names["tree"]}
-    [made] = await call_events(world.hub, "arbor.node_create_text", content=content, **common)
-    common["node_id"] = made["node_id"]
-    [found] = await call_events(world.hub, "arbor.node_get", **common)
-    assert found["node"]["data"]["content"] == content
+    [node] = await call_events(world.hub, "arbor.node_create_text", content=content, **common)
+    common["node_id"] = node["node_id"]
+    [stored] = await call_events(world.hub, "arbor.node_get", **common)
+    assert stored["node"]["data"]["content"] == content
     await call_events(world.hub, "arbor.node_delete", **common)

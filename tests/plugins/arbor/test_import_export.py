@@ -104,27 +104,27 @@ def test_texts_labels_and_metadata_survive_export_and_import(
     async def example(directory: Path) -> None:
         async with hub_with(directory, Arbor()) as hub:
             given = {} if about is None else {"metadata": about}
-            [made] = await call_events(hub, "arbor.tree_create", owner_id=owner[:200], **given)
-            known = [made["root"]]
+            [created] = await call_events(hub, "arbor.tree_create", owner_id=owner[:200], **given)
+            existing = [created["root"]]
             for above, content, label, metadata, _ in nodes:
-                params: Line = {"parent": known[above % len(known)], "content": content}
+                params: Line = {"parent": existing[above % len(existing)], "content": content}
                 params |= {} if label is None else {"label": label[:200]}
                 params |= {} if metadata is None else {"metadata": metadata}
                 [node] = await call_events(
-                    hub, "arbor.node_create_text", tree_id=made["tree_id"], **params
+                    hub, "arbor.node_create_text", tree_id=created["tree_id"], **params
                 )
-                known.append(node["node_id"])
-            lines = await call_events(hub, "arbor.tree_export", tree_id=made["tree_id"])
+                existing.append(node["node_id"])
+            lines = await call_events(hub, "arbor.tree_export", tree_id=created["tree_id"])
             assert [line["data"]["content"] for line in lines[1:]] == [node[1] for node in nodes]
             assert [line.get("label") for line in lines[1:]] == [
                 node[2] and node[2][:200] for node in nodes
             ]
             assert [line.get("metadata") for line in lines[1:]] == [node[3] for node in nodes]
-            await call_events(hub, "arbor.tree_delete", tree_id=made["tree_id"], force=True)
+            await call_events(hub, "arbor.tree_delete", tree_id=created["tree_id"], force=True)
             await call_events(hub, "arbor.cleanup")
             [loaded] = await call_events(hub, "arbor.tree_import", data=written(lines))
             assert loaded["nodes"] == len(nodes)
-            assert await call_events(hub, "arbor.tree_export", tree_id=made["tree_id"]) == lines
+            assert await call_events(hub, "arbor.tree_export", tree_id=created["tree_id"]) == lines
 
     with tempfile.TemporaryDirectory() as directory:
         asyncio.run(example(Path(directory)))
@@ -135,8 +135,8 @@ async def test_a_copy_differs_only_in_its_ids(hub: Hub) -> None:
     await call_events(hub, "arbor.tree_import", data=written(lines))
     copies = []
     for _ in range(2):
-        [made] = await call_events(hub, "arbor.tree_import", data=written(lines), new_ids=True)
-        copies.append(await call_events(hub, "arbor.tree_export", tree_id=made["tree_id"]))
+        [imported] = await call_events(hub, "arbor.tree_import", data=written(lines), new_ids=True)
+        copies.append(await call_events(hub, "arbor.tree_export", tree_id=imported["tree_id"]))
     seen: set[str] = set()
     for export in (lines, *copies):
         header, *nodes = export
@@ -148,22 +148,22 @@ async def test_a_copy_differs_only_in_its_ids(hub: Hub) -> None:
         # Without the ids, by which number each parent has, all are the same.
         number = {header["root"]: 0, **{node["id"]: n for n, node in enumerate(nodes, 1)}}
         plain = [{**node, "id": None, "parent": number[node["parent"]]} for node in nodes]
-        about = {**header, "tree_id": None, "root": None}
+        tree = {**header, "tree_id": None, "root": None}
         if export is lines:
-            expected = (about, plain)
-        assert (about, plain) == expected
+            expected = (tree, plain)
+        assert (tree, plain) == expected
 
 
 async def test_an_import_reports_the_owner_of_the_tree(hub: Hub) -> None:
     lines = await plant(hub)
-    [made] = await call_events(hub, "arbor.tree_import", data=written(lines), owner_id="bob")
-    assert made == {
+    [imported] = await call_events(hub, "arbor.tree_import", data=written(lines), owner_id="bob")
+    assert imported == {
         "type": "tree_imported",
         "tree_id": lines[0]["tree_id"],
         "owner_id": "bob",
         "nodes": 4,
     }
-    [refs] = await call_events(hub, "arbor.tree_get_refs", tree_id=made["tree_id"])
+    [refs] = await call_events(hub, "arbor.tree_get_refs", tree_id=imported["tree_id"])
     assert (refs["owners"], refs["state"]) == ({"bob": 1}, "active")
 
 
@@ -345,8 +345,8 @@ async def test_a_truncated_file_is_rejected_or_imported_up_to_its_end(hub: Hub) 
         number = text[:place].count("\n") + 1
         await refused(hub, "invalid_params", f"line {number}:", data=text[:place])
     for place in ends:
-        [made] = await call_events(hub, "arbor.tree_import", data=text[:place], new_ids=True)
-        assert made["nodes"] == text[:place].count("\n")
+        [imported] = await call_events(hub, "arbor.tree_import", data=text[:place], new_ids=True)
+        assert imported["nodes"] == text[:place].count("\n")
 
 
 async def test_an_invalid_line_after_many_valid_ones_leaves_nothing(hub: Hub) -> None:
@@ -361,8 +361,8 @@ async def test_an_invalid_line_after_many_valid_ones_leaves_nothing(hub: Hub) ->
     error = await call_error(hub, "arbor.tree_get_refs", tree_id=header["tree_id"])
     assert error["code"] == "not_found"
     # Its ids are free again.
-    [made] = await call_events(hub, "arbor.tree_import", data=written([header, *nodes]))
-    assert made["nodes"] == 2 * NODES_AT_ONCE
+    [imported] = await call_events(hub, "arbor.tree_import", data=written([header, *nodes]))
+    assert imported["nodes"] == 2 * NODES_AT_ONCE
 
 
 @pytest.mark.parametrize(
@@ -455,8 +455,8 @@ async def test_a_cancelled_import_leaves_nothing_or_is_complete(hub: Hub) -> Non
         if page["trees"]:
             break
         assert await is_empty(hub)
-    found = await call_events(hub, "arbor.tree_export", tree_id=lines[0]["tree_id"])
-    assert found == lines
+    events = await call_events(hub, "arbor.tree_export", tree_id=lines[0]["tree_id"])
+    assert events == lines
 
 
 async def test_of_two_imports_of_one_tree_the_first_wins(

@@ -33,8 +33,8 @@ class Chat:
 @pytest.fixture
 async def chat(tmp_path: Path) -> AsyncIterator[Chat]:
     async with hub_with(tmp_path, Arbor(), Grower()) as hub:
-        [made] = await call_events(hub, "arbor.tree_create")
-        common = {"tree_id": made["tree_id"]}
+        [created] = await call_events(hub, "arbor.tree_create")
+        common = {"tree_id": created["tree_id"]}
         [turn] = await call_events(hub, "arbor.node_create_text", content="turn", **common)
         common["parent"] = turn["node_id"]
         [grown] = await call_events(
@@ -42,7 +42,12 @@ async def chat(tmp_path: Path) -> AsyncIterator[Chat]:
         )
         [answer] = await call_events(hub, "arbor.node_create_text", content="answer", **common)
         yield Chat(
-            hub, made["tree_id"], made["root"], turn["node_id"], grown["nodes"], answer["node_id"]
+            hub,
+            created["tree_id"],
+            created["root"],
+            turn["node_id"],
+            grown["nodes"],
+            answer["node_id"],
         )
 
 
@@ -68,8 +73,8 @@ async def test_events_are_shown_if_their_lane_is_selected(chat: Chat) -> None:
     pages = await chat.pages("tree_get", **events)
     assert [node["id"] for page in pages for node in page["tree"]["nodes"]] == chat.events
     pages = await chat.pages("tree_get", **both)
-    found = [node["id"] for page in pages for node in page["tree"]["nodes"]]
-    assert sorted(found) == sorted([chat.root, chat.turn, chat.answer, *chat.events])
+    ids = [node["id"] for page in pages for node in page["tree"]["nodes"]]
+    assert sorted(ids) == sorted([chat.root, chat.turn, chat.answer, *chat.events])
     [page] = await chat.pages("node_get_children", node_id=chat.turn, **both)
     assert [node["id"] for node in page["children"]] == [chat.events[0], chat.answer]
     [page] = await chat.pages("context_list_leaves", **both)
@@ -88,22 +93,22 @@ async def test_the_path_between_two_events_is_their_chain(
     pages = await chat.pages("node_get_path_between", start=start, end=end)
     step = 1 if last >= first else -1
     expected = chat.events[first : last + step if last + step >= 0 else None : step]
-    found = [node for page in pages for node in page["path"]]
-    assert [node["id"] for node in found] == expected
-    assert {node["lane"] for node in found} == {"events"}
+    nodes = [node for page in pages for node in page["path"]]
+    assert [node["id"] for node in nodes] == expected
+    assert {node["lane"] for node in nodes} == {"events"}
 
 
 async def test_a_path_to_an_event_shows_both_lanes(
     chat: Chat,
 ) -> None:
     pages = await chat.pages("node_get_path", node_id=chat.events[600])
-    found = [node for page in pages for node in page["path"]]
-    assert found == [chat.root, chat.turn, *chat.events[:601]]
+    ids = [node for page in pages for node in page["path"]]
+    assert ids == [chat.root, chat.turn, *chat.events[:601]]
     pages = await chat.pages("node_get_path", node_id=chat.events[600], lanes=["main"])
     assert [node for page in pages for node in page["path"]] == [chat.root, chat.turn]
     pages = await chat.pages("node_get_path_between", start=chat.answer, end=chat.events[1])
-    found = [node["id"] for page in pages for node in page["path"]]
-    assert found == [chat.answer, chat.turn, *chat.events[:2]]
+    ids = [node["id"] for page in pages for node in page["path"]]
+    assert ids == [chat.answer, chat.turn, *chat.events[:2]]
 
 
 async def test_the_stream_and_the_tree_have_the_same_events(chat: Chat) -> None:

@@ -80,13 +80,13 @@ async def test_the_path_between_two_nodes_of_a_deep_tree_leads_up_and_down(giant
     high, low = 10, giants.depth - 10
     params = {"start": giants.chain[low], "end": giants.chain[high]}
     pages = await giants.pages("node_get_path_between", tree_id=giants.deep, **params)
-    found = [node["id"] for page in pages for node in page["path"]]
-    assert found == giants.chain[low : high - 1 : -1]
+    node_ids = [node["id"] for page in pages for node in page["path"]]
+    assert node_ids == giants.chain[low : high - 1 : -1]
     assert {page["common"] for page in pages} == {giants.chain[high]}
     params = {"start": giants.chain[high], "end": giants.chain[low]}
     pages = await giants.pages("node_get_path_between", tree_id=giants.deep, **params)
-    found = [node["id"] for page in pages for node in page["path"]]
-    assert found == giants.chain[high : low + 1]
+    node_ids = [node["id"] for page in pages for node in page["path"]]
+    assert node_ids == giants.chain[high : low + 1]
 
 
 async def test_the_diff_of_distant_nodes_has_counts_and_a_page_of_each(
@@ -153,8 +153,8 @@ async def test_many_children_are_read_in_ordered_pages_from_any_start(giants: Gi
     assert "next" not in pages[-1]
     params = {"tree_id": giants.wide, "after": giants.children[4_999], "limit": 700}
     first, second = await giants.pages("node_get_children", **params)
-    found = [node["id"] for page in (first, second) for node in page["children"]]
-    assert found == giants.children[5_000:5_700]
+    node_ids = [node["id"] for page in (first, second) for node in page["children"]]
+    assert node_ids == giants.children[5_000:5_700]
     assert second["next"] == giants.children[5_699]
 
 
@@ -176,5 +176,5 @@ async def test_the_leaves_and_the_nodes_of_a_wide_tree_are_complete(giants: Gian
     pages = await giants.pages("context_list_leaves", tree_id=giants.wide)
     assert sorted(leaf for page in pages for leaf in page["leaves"]) == sorted(giants.children)
     pages = await giants.pages("tree_get", tree_id=giants.wide)
-    found = [node["id"] for page in pages for node in page["tree"]["nodes"]]
-    assert found == [giants.root, *giants.children]
+    node_ids = [node["id"] for page in pages for node in page["tree"]["nodes"]]
+    assert node_ids == [giants.root, *giants.children]

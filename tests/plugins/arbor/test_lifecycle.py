@@ -43,8 +43,8 @@ async def living(directory: Path, **settings: Any) -> AsyncIterator[Hub]:
 
 
 async def plant(hub: Hub, **params: Any) -> str:
-    [made] = await call_events(hub, "arbor.tree_create", **params)
-    return str(made["tree_id"])
+    [created] = await call_events(hub, "arbor.tree_create", **params)
+    return str(created["tree_id"])
 
 
 async def listed(hub: Hub, method: str, **params: Any) -> list[str]:
@@ -100,8 +100,8 @@ async def heard() -> AsyncIterator[Heard]:
 
 async def count_nodes(hub: Hub) -> int:
     assert hub.database is not None
-    [(found,)] = await hub.database.fetch_rows("SELECT count(*) FROM arbor_nodes")
-    return int(found)
+    [(count,)] = await hub.database.fetch_rows("SELECT count(*) FROM arbor_nodes")
+    return int(count)
 
 
 # Lists
@@ -123,8 +123,8 @@ async def test_trees_are_listed_by_state_and_by_owner(hub: Hub) -> None:
 
 async def test_many_trees_are_listed_once_each_in_pages(hub: Hub) -> None:
     def work(tx: Tx) -> list[str]:
-        about = ['{"n": 0}', '{"n": 1}'] * 502
-        return [ids.text(tree.create(tx, "ann", 0, metadata=text).id) for text in about[:1003]]
+        metadata = ['{"n": 0}', '{"n": 1}'] * 502
+        return [ids.text(tree.create(tx, "ann", 0, metadata=text).id) for text in metadata[:1003]]
 
     assert hub.database is not None
     trees = await hub.database.transaction(work)
@@ -164,8 +164,8 @@ async def test_a_long_list_lets_other_calls_run_after_each_page(hub: Hub) -> Non
 
 
 async def test_owner_id_is_a_current_owner(hub: Hub) -> None:
-    [made] = await call_events(hub, "arbor.tree_create", owner_id="ann")
-    tree_id = made["tree_id"]
+    [created] = await call_events(hub, "arbor.tree_create", owner_id="ann")
+    tree_id = created["tree_id"]
 
     async def owner(method: str) -> str | None:
         [page] = await call_events(hub, f"arbor.{method}")
@@ -177,8 +177,8 @@ async def test_owner_id_is_a_current_owner(hub: Hub) -> None:
     assert await owner("tree_list") == "ann"
     await call_events(hub, "arbor.tree_release", tree_id=tree_id, owner_id="ann")
     assert await owner("tree_list") == "bob"
-    [found] = await call_events(hub, "arbor.tree_get", tree_id=tree_id)
-    assert found["tree"]["owner_id"] == "bob"
+    [tree_page] = await call_events(hub, "arbor.tree_get", tree_id=tree_id)
+    assert tree_page["tree"]["owner_id"] == "bob"
     for name in ("carl", "bob"):
         await call_events(hub, "arbor.tree_release", tree_id=tree_id, owner_id=name)
     assert await owner("tree_list_scheduled") is None
@@ -310,19 +310,19 @@ async def test_a_tree_that_other_rows_refer_to_does_not_block_the_cleanup(
     async with living(tmp_path, cleanup_seconds=0.001) as hub:
         db = hub.database
         assert db is not None
-        held, behind = await plant(hub), await plant(hub)
+        kept, behind = await plant(hub), await plant(hub)
         await db.execute("CREATE TABLE other_head (node INTEGER REFERENCES arbor_nodes (key))")
         await db.execute("INSERT INTO other_head (node) SELECT min(key) FROM arbor_nodes")
-        for tree_id in (held, behind):
+        for tree_id in (kept, behind):
             await call_events(hub, "arbor.tree_delete", tree_id=tree_id)
-        await heard.wait_for(hub, f"tree {held}: its nodes can't be removed yet")
+        await heard.wait_for(hub, f"tree {kept}: its nodes can't be removed yet")
         await heard.wait_for(hub, f"tree {behind}: all of its nodes are removed")
         assert await count_nodes(hub) == 1
         # The result has only the steps that were taken.
         [done] = await call_events(hub, "arbor.cleanup")
         assert done["type"] == "cleanup_done"
         await db.execute("DELETE FROM other_head")
-        await heard.wait_for(hub, f"tree {held}: all of its nodes are removed")
+        await heard.wait_for(hub, f"tree {kept}: all of its nodes are removed")
         assert await count_nodes(hub) == 0
 
 
@@ -347,17 +347,17 @@ async def test_an_import_interrupted_by_a_crash_is_removed_at_the_next_start(
     tmp_path: Path, heard: Heard
 ) -> None:
     async with Database(tmp_path / "hub.db") as db:
-        made = await db.transaction(lambda tx: tree.create(tx, "ann", 0, state="importing"))
+        imported = await db.transaction(lambda tx: tree.create(tx, "ann", 0, state="importing"))
         await db.transaction(
             lambda tx: tree.append(
                 tx,
-                tree.Place(made.root, made.root_id, made.key, made.root, 0, 0),
+                tree.Place(imported.root, imported.root_id, imported.key, imported.root, 0, 0),
                 tree.text("x"),
                 0,
             )
         )
     async with living(tmp_path) as hub:
-        await heard.wait_for(hub, f"tree {ids.text(made.id)}: all of its nodes are removed")
+        await heard.wait_for(hub, f"tree {ids.text(imported.id)}: all of its nodes are removed")
         assert await count_nodes(hub) == 0
         assert hub.database is not None
         assert await hub.database.fetch_rows("SELECT count(*) FROM arbor_trees") == [(0,)]
@@ -376,8 +376,8 @@ async def test_an_invalid_setting_disables_the_plugin_with_a_message(
     tmp_path: Path, settings: dict[str, Any], reason: str
 ) -> None:
     async with living(tmp_path, **settings) as hub:
-        [(source, said)] = hub.broken
+        [(source, failure)] = hub.broken
         assert source == str(ARBOR)
-        assert said.startswith(reason)
+        assert failure.startswith(reason)
         error = await call_error(hub, "arbor.tree_list")
         assert error["code"] == "activation_not_found"

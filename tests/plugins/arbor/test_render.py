@@ -39,8 +39,8 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 async def plant(hub: Hub) -> str:
-    [made] = await call_events(hub, "arbor.tree_create")
-    return str(made["tree_id"])
+    [created] = await call_events(hub, "arbor.tree_create")
+    return str(created["tree_id"])
 
 
 async def add(hub: Hub, tree_id: str, content: str, parent: str | None = None) -> str:
@@ -49,12 +49,12 @@ async def add(hub: Hub, tree_id: str, content: str, parent: str | None = None) -
     if parent is not None:
         params["parent"] = parent
     if content.startswith("["):
-        [made] = await call_events(
+        [node] = await call_events(
             hub, "arbor.node_create_external", handle=content[1:-1], **params
         )
     else:
-        [made] = await call_events(hub, "arbor.node_create_text", content=content, **params)
-    return str(made["node_id"])
+        [node] = await call_events(hub, "arbor.node_create_text", content=content, **params)
+    return str(node["node_id"])
 
 
 async def render(hub: Hub, tree_id: str, **params: Any) -> str:

@@ -74,8 +74,8 @@ async def read_everything(check: Checking, tree_id: str, node: str, other: str) 
 
 async def test_all_events_of_all_methods_match_their_schemas(check: Checking) -> None:
     [bare] = await check("tree_create")
-    [made] = await check("tree_create", metadata={"a": {"b": 1}}, owner_id="ann")
-    tree_id, root = made["tree_id"], made["root"]
+    [created] = await check("tree_create", metadata={"a": {"b": 1}}, owner_id="ann")
+    tree_id, root = created["tree_id"], created["root"]
     [text] = await check("node_create_text", tree_id=tree_id, content="x")
     [external] = await check(
         "node_create_external",

@@ -45,8 +45,8 @@ async def test_the_list_has_the_newest_first(bash: InProcessHub) -> None:
 async def test_ids_can_be_shortened(bash: InProcessHub) -> None:
     for execution_id in (b"\x11" * 16, b"\x11" * 4 + b"\x22" * 12):
         await begin(bash, execution_id)
-    shown = await bash.call_one("bash.get", execution_id="111111112")
-    assert shown["execution_id"] == ids.text(b"\x11" * 4 + b"\x22" * 12)
+    execution = await bash.call_one("bash.get", execution_id="111111112")
+    assert execution["execution_id"] == ids.text(b"\x11" * 4 + b"\x22" * 12)
     with pytest.raises(Ambiguous):
         await bash.call_one("bash.get", execution_id="11111111")
     for unknown in ("22222222", "1111", "zzzzzzzzz"):
@@ -90,7 +90,7 @@ async def test_commands_of_a_daemon_that_died_are_marked(tmp_path: Path) -> None
         assert (await data_of(h, end))["stdout"] == "done\n"
 
 
-async def test_old_commands_are_removed_if_the_setting_says_so(tmp_path: Path) -> None:
+async def test_old_commands_are_removed_after_the_days_of_the_setting(tmp_path: Path) -> None:
     async with bash_hub(tmp_path) as h:
         [_, old] = await run(h, "echo old")
         [_, new] = await run(h, "echo new")

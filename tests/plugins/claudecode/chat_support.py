@@ -33,7 +33,7 @@ EngineName = Literal["claude", "offline"]
 ENGINES: Final[tuple[EngineName, ...]] = ("claude", "offline")
 Event = dict[str, Any]
 # A message as the API gets it: its role and its blocks.
-Said = tuple[str, list[dict[str, Any]]]
+RoleAndBlocks = tuple[str, list[dict[str, Any]]]
 
 PLUGINS: Final = (
     "hubd.plugins.arbor.plugin:Arbor",
@@ -240,21 +240,23 @@ class World:
         """A session."""
         return dict((await self.one("get", name=name))["session"])
 
-    async def context(self, name: str = "s", **params: Any) -> list[Said]:
+    async def context(self, name: str = "s", **params: Any) -> list[RoleAndBlocks]:
         """Return the context of a session from the tree."""
         messages = await self.call("render_context", name=name, **params)
         return plain(messages)
 
-    async def told(self, name: str = "s") -> list[Said]:
+    async def model_messages(self, name: str = "s") -> list[RoleAndBlocks]:
         """Return the messages of the agent's last request, up to the newest prompt."""
         if self.engine == "claude":
             messages = plain(self.api.conversations[-1])
         else:
             native_id = (await self.session(name))["claude_session_id"]
             history = native.read_history(self.native_file(native_id))
-            found = native.conversation(history).messages
-            messages = plain({"role": each.role, "content": each.content} for each in found)
-        last = max(place for place, said in enumerate(messages) if _is_prompt(said))
+            native_messages = native.conversation(history).messages
+            messages = plain(
+                {"role": each.role, "content": each.content} for each in native_messages
+            )
+        last = max(place for place, message in enumerate(messages) if _is_prompt(message))
         return messages[: last + 1]
 
     def native_file(self, native_id: str) -> Path:
@@ -312,13 +314,13 @@ async def world(
         monkeypatch.setenv("HUBD_CLAUDECODE_PROGRAM", program)
     monkeypatch.setenv("HUBD_CLAUDECODE_ENGINE", engine)
     async with FakeMessagesApi() as api:
-        made = World(directory, "offline" if stand_in else engine, api, program)
-        await made.start()
+        running = World(directory, "offline" if stand_in else engine, api, program)
+        await running.start()
         try:
-            yield made
+            yield running
         finally:
-            await made.stop()
-        assert await made.survivors() == set()
+            await running.stop()
+        assert await running.survivors() == set()
 
 
 def with_program(engine: EngineName, variables: Mapping[str, str]) -> dict[str, str]:
@@ -353,23 +355,23 @@ def without_claude(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
 
 
-def plain(messages: Iterable[dict[str, Any]]) -> list[Said]:
+def plain(messages: Iterable[dict[str, Any]]) -> list[RoleAndBlocks]:
     """Return messages without the program's additions; adjacent ones of a role are joined."""
-    found: list[Said] = []
+    collected: list[RoleAndBlocks] = []
     for message in messages:
         if message["role"] not in ("user", "assistant"):
             continue
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         kept = [_block(block) for block in blocks if not _is_added(block)]
-        if found and found[-1][0] == message["role"]:
-            found[-1][1].extend(kept)
+        if collected and collected[-1][0] == message["role"]:
+            collected[-1][1].extend(kept)
         elif kept:
-            found.append((message["role"], kept))
-    return found
+            collected.append((message["role"], kept))
+    return collected
 
 
-def text_of(said: Iterable[Said]) -> list[tuple[str, str]]:
+def text_of(said: Iterable[RoleAndBlocks]) -> list[tuple[str, str]]:
     """Return the role and the text of each message."""
     return [
         (role, "".join(block["text"] for block in blocks if block["type"] == "text"))
@@ -377,7 +379,7 @@ def text_of(said: Iterable[Said]) -> list[tuple[str, str]]:
     ]
 
 
-def is_sound(said: list[Said]) -> bool:
+def is_sound(said: list[RoleAndBlocks]) -> bool:
     """Whether an API would take it: every call is answered in the very next message."""
     for number, (role, blocks) in enumerate(said):
         calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
@@ -388,7 +390,7 @@ def is_sound(said: list[Said]) -> bool:
     return True
 
 
-def _is_prompt(said: Said) -> bool:
+def _is_prompt(said: RoleAndBlocks) -> bool:
     role, blocks = said
     return role == "user" and any(block["type"] == "text" for block in blocks)
 

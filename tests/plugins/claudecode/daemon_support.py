@@ -72,8 +72,8 @@ class Caller:
 
     async def records(self, stream_id: str) -> list[Event]:
         """Follow a chat to its end; its durable events."""
-        found = await self.call("follow", stream_id=stream_id)
-        return [record for record in found if record["type"] == "event"]
+        events = await self.call("follow", stream_id=stream_id)
+        return [record for record in events if record["type"] == "event"]
 
 
 @asynccontextmanager

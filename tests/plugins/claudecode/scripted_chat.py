@@ -123,8 +123,8 @@ def in_a_hub(directory: Path, test: Callable[[Hub, ClaudeCode], Awaitable[None]]
 
 async def begin_chat(plugin: ClaudeCode, name: str = "s", prompt: str = "hello") -> ScriptedChat:
     """A chat of a session that is made for it, or has ended its last one."""
-    known = [row for row in await TABLE.page(plugin.db, 0, 500) if row.name == name]
-    session = known[0] if known else await create_session(plugin, name)
+    rows = [row for row in await TABLE.page(plugin.db, 0, 500) if row.name == name]
+    session = rows[0] if rows else await create_session(plugin, name)
 
     def begin(tx: Tx) -> tuple[StreamRow, Mirror]:
         stream = streams.create(tx, session.id, session.tree, NOW)

@@ -11,10 +11,10 @@ from tests.plugins.claudecode.chat_support import World, is_sound, run, say, tex
 
 @pytest.fixture
 async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    async with world(tmp_path, monkeypatch, "claude") as made, ApiFailingAfterTools() as api:
-        made.api = api
-        made.environment["ANTHROPIC_BASE_URL"] = api.url
-        yield made
+    async with world(tmp_path, monkeypatch, "claude") as running, ApiFailingAfterTools() as api:
+        running.api = api
+        running.environment["ANTHROPIC_BASE_URL"] = api.url
+        yield running
 
 
 @pytest.fixture
@@ -62,13 +62,13 @@ async def test_blocks_before_an_api_failure_stay_and_the_next_chat_continues(
     api.status = None
     on = await here.chat(say("two"))
     assert (on.status, on.text) == ("complete", "two")
-    told = await here.told()
-    assert is_sound(told)
-    assert told[:-1] == context[:-1]
-    results, prompt = told[-1][1]
+    messages = await here.model_messages()
+    assert is_sound(messages)
+    assert messages[:-1] == context[:-1]
+    results, prompt = messages[-1][1]
     assert (results["type"], results["content"]) == ("tool_result", "seen")
     assert prompt == {"type": "text", "text": "SAY[two]"}
-    assert "fake" not in str(told)
+    assert "fake" not in str(messages)
     assert [text for role, text in text_of(await here.context()) if role == "assistant"] == [
         "one",
         "I will run it.",

@@ -32,16 +32,16 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 async def here(
     plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
-    async with world(tmp_path, monkeypatch, "offline") as made:
-        yield made
+    async with world(tmp_path, monkeypatch, "offline") as running:
+        yield running
 
 
 @pytest.fixture
 async def claude(
     plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
-    async with world(tmp_path, monkeypatch, "claude") as made:
-        yield made
+    async with world(tmp_path, monkeypatch, "claude") as running:
+        yield running
 
 
 def texts(*rendered: str, role: str = "user") -> tuple[str, list[Event]]:
@@ -70,16 +70,16 @@ async def test_claude_gets_the_documented_texts_once_and_resumes_its_session(
     await claude.chat(say("two"), attach=list(RENDERED))
     attached = texts(*RENDERED.values(), prompt(claude, "two"))
     expected = [texts(prompt(claude, "one")), texts("one", role="assistant"), attached]
-    assert await claude.told() == expected
+    assert await claude.model_messages() == expected
     await claude.chat(say("three"))
     expected += [texts("two", role="assistant"), texts(prompt(claude, "three"))]
-    assert await claude.told() == expected
+    assert await claude.model_messages() == expected
     assert (await claude.session())["claude_session_id"] == native
     # Without the program's own session, the tree gives the same context.
     claude.native_file(native).unlink()
     await claude.chat(say("four"))
     expected += [texts("three", role="assistant"), texts(prompt(claude, "four"))]
-    assert await claude.told() == expected
+    assert await claude.model_messages() == expected
 
 
 async def test_attachments_are_nodes_between_the_head_and_the_turn(here: World) -> None:
@@ -105,13 +105,13 @@ async def test_a_fork_shares_the_attachments(here: World) -> None:
     await here.chat(say("one"), attach=[OUTPUT])
     await here.one("fork", name="s", new_name="fork")
     await here.chat(say("two"), name="fork")
-    assert (await here.told("fork"))[0] == texts(MAKE, prompt(here, "one"))
+    assert (await here.model_messages("fork"))[0] == texts(MAKE, prompt(here, "one"))
 
 
 async def test_the_offline_agent_follows_no_directives_in_attachments(here: World) -> None:
     ended = await here.chat(say("one"), attach=[DOCUMENT], permission_mode="bypassPermissions")
     assert (ended.text, ended.of("tool_use")) == ("one", [])
-    assert (await here.told())[0] == texts(NOTES, prompt(here, "one"))
+    assert (await here.model_messages())[0] == texts(NOTES, prompt(here, "one"))
 
 
 async def test_an_ephemeral_chat_keeps_its_attachments_beside_the_conversation(
@@ -154,7 +154,7 @@ async def test_a_queued_chat_keeps_its_attachments_across_a_restart(here: World)
     try:
         await here.start()
         assert (await here.end_of(queued)).status == "complete"
-        assert (await here.told())[-1][1][-2:] == texts(MAKE, prompt(here, "two"))[1]
+        assert (await here.model_messages())[-1][1][-2:] == texts(MAKE, prompt(here, "two"))[1]
         # The data of another one is gone.
         ended = await here.end_of(failing)
         assert (ended.status, ended.events) == ("failed", [])
@@ -167,11 +167,11 @@ async def test_nodes_with_such_handles_are_context(here: World) -> None:
     tree_id = (await here.one("arbor.tree_create"))["tree_id"]
     above: dict[str, Any] = {}
     for each in RENDERED:
-        made = await here.one("arbor.node_create_external", tree_id=tree_id, handle=each, **above)
-        above = {"parent": made["node_id"]}
+        node = await here.one("arbor.node_create_external", tree_id=tree_id, handle=each, **above)
+        above = {"parent": node["node_id"]}
     await here.one("create", name="s", tree_id=tree_id, node_id=above["parent"])
     await here.chat(say("one"))
-    assert (await here.told())[0] == texts(*RENDERED.values(), prompt(here, "one"))
+    assert (await here.model_messages())[0] == texts(*RENDERED.values(), prompt(here, "one"))
     await here.one("cone.create", name="c", tree_id=tree_id, node_id=above["parent"])
     entries = await here.call("cone.get_conversation", identifier="c")
     assert [entry["content"] for entry in entries] == list(RENDERED.values())
@@ -190,5 +190,5 @@ async def test_messages_of_another_session_keep_their_roles_as_attachments(here:
         texts("one", role="assistant"),
         texts(prompt(here, "two")),
     ]
-    assert await here.told() == expected
+    assert await here.model_messages() == expected
     assert (await here.context())[:-1] == expected

@@ -31,8 +31,8 @@ BASH: dict[str, Any] = {"allowed_tools": ["Bash"]}
 
 @pytest.fixture
 async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    async with world(tmp_path, monkeypatch, "claude") as made:
-        yield made
+    async with world(tmp_path, monkeypatch, "claude") as running:
+        yield running
 
 
 async def resolved(here: World, event: Event) -> Event:
@@ -96,9 +96,9 @@ async def test_each_parallel_call_gets_its_result(here: World) -> None:
     here.native_file((await here.session())["claude_session_id"]).unlink()
     before = await here.context()
     await here.chat(say("on"))
-    told = await here.told()
-    assert told[:-1] == before
-    assert is_sound(told)
+    messages = await here.model_messages()
+    assert messages[:-1] == before
+    assert is_sound(messages)
 
 
 @pytest.mark.soak
@@ -166,10 +166,10 @@ async def test_killing_claude_fails_the_chat_and_the_session_continues(
     # Its tool is in a separate process group, and is ended too.
     assert await here.survivors() == set()
     assert (await here.chat(say("two"))).status == "complete"
-    told = await here.told()
-    assert is_sound(told)
-    assert told == (await here.context())[:-1]
-    assert "interrupted before it gave a result" in str(told)
+    messages = await here.model_messages()
+    assert is_sound(messages)
+    assert messages == (await here.context())[:-1]
+    assert "interrupted before it gave a result" in str(messages)
 
 
 @pytest.mark.soak
@@ -187,7 +187,7 @@ async def test_text_before_the_kill_of_claude_stays(
     assert ended.of("content")[0]["complete"] is False
     assert await here.head() == head
     await here.chat(say("two"))
-    assert [text for _, text in text_of(await here.told())][1:] == ["one", "SAY[two]"]
+    assert [text for _, text in text_of(await here.model_messages())][1:] == ["one", "SAY[two]"]
 
 
 @pytest.mark.soak

@@ -21,8 +21,8 @@ from tests.support import PATIENCE_SECONDS, Collector
 
 @pytest.fixture
 async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    async with world(tmp_path, monkeypatch, "offline") as made:
-        yield made
+    async with world(tmp_path, monkeypatch, "offline") as running:
+        yield running
 
 
 async def reciting_claude(here: World, monkeypatch: pytest.MonkeyPatch, transcript: str) -> None:
@@ -145,15 +145,15 @@ async def test_after_a_kill_the_text_so_far_is_an_event_and_secret_files_are_rem
         params = {"name": "s", "model": "offline", "mcp_config": {"web": server}}
         prompt = "think: hm\nsay: said before\nhang:"
         [started] = await caller.call("chat_async", prompt=prompt, **params)
-        shown = ""
+        output = ""
         async with caller.stream("follow", stream_id=started["stream_id"]) as items:
             async for item in items:
                 event = item.get("content", {}).get("event", {})
                 # The block before it is complete.
                 if event.get("type") == "content_delta" and event["block_index"] == 2:
-                    shown = event["text"]
+                    output = event["text"]
                     break
-        await until_on_disk(daemon.home / "hub.db", shown)
+        await until_on_disk(daemon.home / "hub.db", output)
         private = daemon.home / "claudecode" / "private"
         [file] = private.rglob("mcp.json")
         assert "secret" in file.read_text()
@@ -165,10 +165,10 @@ async def test_after_a_kill_the_text_so_far_is_an_event_and_secret_files_are_rem
         events = [record["event"] for record in await caller.records(started["stream_id"])]
         assert [event["type"] for event in events[-2:]] == ["content", "error"]
         cut = events[-2]
-        assert (cut["text"], cut["complete"]) == (shown, False)
+        assert (cut["text"], cut["complete"]) == (output, False)
         assert cut["block_index"] == 2
         daemon.stop()
-        [block] = blocks_on_disk(daemon.home / "hub.db", shown)
+        [block] = blocks_on_disk(daemon.home / "hub.db", output)
         assert (block["finished"], "growing" in block) == (False, False)
 
 

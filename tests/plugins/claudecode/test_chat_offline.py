@@ -28,8 +28,8 @@ BASH: dict[str, Any] = {"allowed_tools": ["Bash"]}
 
 @pytest.fixture
 async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    async with world(tmp_path, monkeypatch, "offline") as made:
-        yield made
+    async with world(tmp_path, monkeypatch, "offline") as running:
+        yield running
 
 
 async def test_a_turn_has_its_events_in_order(here: World) -> None:
@@ -156,10 +156,10 @@ async def test_a_conversation_continues_on_the_other_agent_with_its_context(
     before = await here.context()
     assert (await here.chat(prompt="SAY[three]")).events[0]["engine"] == "claude"
     here.engine = "claude"
-    told = await here.told()
+    messages = await here.model_messages()
     # `claude` leaves out thinking of other models.
-    spoken = [[block for block in said[1] if block["type"] != "thinking"] for said in before]
-    assert [said[1] for said in told[:-1]] == spoken
+    spoken = [[block for block in message[1] if block["type"] != "thinking"] for message in before]
+    assert [message[1] for message in messages[:-1]] == spoken
 
 
 # The queue

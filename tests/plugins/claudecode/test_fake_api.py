@@ -38,74 +38,74 @@ def texts(conversation: list[dict[str, Any]]) -> str:
 
 
 async def test_the_fake_api_follows_the_directives_of_the_prompt(claude: Claude) -> None:
-    said = await claude.ask("SAY[two words]")
-    assert said.blocks("assistant") == [{"type": "text", "text": "two words"}]
-    assert said.lines[-1]["result"] == "two words"
-    assert said.lines[-1]["usage"]["output_tokens"] == 8
+    output = await claude.ask("SAY[two words]")
+    assert output.blocks("assistant") == [{"type": "text", "text": "two words"}]
+    assert output.lines[-1]["result"] == "two words"
+    assert output.lines[-1]["usage"]["output_tokens"] == 8
 
 
 async def test_a_prompt_without_directives_is_echoed(claude: Claude) -> None:
-    said = await claude.ask("hello there")
-    assert said.lines[-1]["result"] == "echo: hello there"
+    output = await claude.ask("hello there")
+    assert output.lines[-1]["result"] == "echo: hello there"
 
 
 async def test_thinking_reaches_claude_with_its_signature(claude: Claude) -> None:
-    said = await claude.ask("THINK[two and two] SAY[four]")
-    thought, spoken = said.blocks("assistant")
+    output = await claude.ask("THINK[two and two] SAY[four]")
+    thought, spoken = output.blocks("assistant")
     assert thought == {"type": "thinking", "thinking": "two and two", "signature": SIGNATURE}
     assert spoken["text"] == "four"
 
 
 async def test_claude_runs_a_tool_and_sends_its_result(claude: Claude) -> None:
-    said = await claude.ask("RUN_BASH[touch made && echo done]", "--allowedTools", "Bash")
+    output = await claude.ask("RUN_BASH[touch made && echo done]", "--allowedTools", "Bash")
     assert (claude.cwd / "made").exists()
-    assert said.lines[-1]["result"] == "final answer; tool said: done"
+    assert output.lines[-1]["result"] == "final answer; tool said: done"
     assert len(claude.api.conversations) == 2
 
 
 async def test_directives_after_a_tool_are_followed_after_its_result(claude: Claude) -> None:
     # Quoted: the shell may be one that looks for a file of such a name.
     prompt = "RUN_BASH[echo 'a[0]'] RUN_BASH[echo b] SAY[both done]"
-    said = await claude.ask(prompt, "--allowedTools", "Bash")
-    assert [block["content"] for block in said.blocks("user")] == ["a[0]", "b"]
-    assert said.lines[-1]["result"] == "both done"
+    output = await claude.ask(prompt, "--allowedTools", "Bash")
+    assert [block["content"] for block in output.blocks("user")] == ["a[0]", "b"]
+    assert output.lines[-1]["result"] == "both done"
 
 
 async def test_two_tools_of_one_message_are_both_run(claude: Claude) -> None:
     calls = [{"name": "Bash", "input": {"command": f"echo {word}"}} for word in ("one", "two")]
     prompt = f"SAY[two at once] TOOLS{json.dumps(calls)}"
-    said = await claude.ask(prompt, "--allowedTools", "Bash")
-    used = [block["id"] for block in said.blocks("assistant") if block["type"] == "tool_use"]
-    results = {block["tool_use_id"]: block["content"] for block in said.blocks("user")}
+    output = await claude.ask(prompt, "--allowedTools", "Bash")
+    used = [block["id"] for block in output.blocks("assistant") if block["type"] == "tool_use"]
+    results = {block["tool_use_id"]: block["content"] for block in output.blocks("user")}
     assert [results[key] for key in used] == ["one", "two"]
-    identities = {line["message"]["id"] for line in said.of_type("assistant")[:3]}
+    identities = {line["message"]["id"] for line in output.of_type("assistant")[:3]}
     assert len(identities) == 1
 
 
 async def test_claude_retries_an_overloaded_api(claude: Claude) -> None:
-    said = await claude.ask("STATUS[529 x2] SAY[recovered]")
-    retries = said.of_type("system", "api_retry")
+    output = await claude.ask("STATUS[529 x2] SAY[recovered]")
+    retries = output.of_type("system", "api_retry")
     assert [(retry["attempt"], retry["error_status"]) for retry in retries] == [(1, 529), (2, 529)]
-    assert said.lines[-1]["result"] == "recovered"
+    assert output.lines[-1]["result"] == "recovered"
     assert len(claude.api.conversations) == 3
 
 
 async def test_a_permanent_error_is_in_the_result(claude: Claude) -> None:
-    said = await claude.ask("STATUS[400]", status=1)
-    result = said.lines[-1]
+    output = await claude.ask("STATUS[400]", status=1)
+    result = output.lines[-1]
     assert (result["subtype"], result["is_error"]) == ("success", True)
     assert result["api_error_status"] == 400
 
 
 async def test_claude_requests_the_answer_again_after_a_cut_connection(claude: Claude) -> None:
-    said = await claude.ask("CUT[half a senten] SAY[a whole sentence]")
-    assert said.lines[-1]["result"] == "a whole sentence"
+    output = await claude.ask("CUT[half a senten] SAY[a whole sentence]")
+    assert output.lines[-1]["result"] == "a whole sentence"
     assert len(claude.api.conversations) == 2
 
 
 async def test_a_slow_answer_arrives_complete(claude: Claude) -> None:
-    said = await claude.ask("SLOW[0.2] SAY[one piece after the other]")
-    assert said.lines[-1]["result"] == "one piece after the other"
+    output = await claude.ask("SLOW[0.2] SAY[one piece after the other]")
+    assert output.lines[-1]["result"] == "one piece after the other"
 
 
 async def test_a_resumed_session_sends_the_earlier_messages(claude: Claude) -> None:

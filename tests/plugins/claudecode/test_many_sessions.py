@@ -100,7 +100,7 @@ async def test_other_calls_are_answered_while_twenty_of_two_hundred_sessions_cha
     async with many_sessions(tmp_path, monkeypatch) as (daemon, caller):
         before = resident(daemon)
         with ExitStack() as gates:
-            reached, held = (
+            reached, references = (
                 [gates.enter_context(Gate(tmp_path / f"{kind}{n}")) for n in range(WAITING)]
                 for kind in ("reached", "held")
             )
@@ -133,7 +133,7 @@ async def test_other_calls_are_answered_while_twenty_of_two_hundred_sessions_cha
                 assert await said(client, talking[-1], so_far + 1) > so_far
             assert resident(daemon) < before + (TALKING + WAITING) * PER_CHAT
 
-            for gate in held:
+            for gate in references:
                 gate.open()
             for n, stream in enumerate(waiting):
                 events = [record["event"] for record in await caller.records(stream)]

@@ -13,8 +13,8 @@ from tests.plugins.claudecode.chat_support import World, is_sound, say, world
 
 @pytest.fixture
 async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    async with world(tmp_path, monkeypatch, "claude") as made:
-        yield made
+    async with world(tmp_path, monkeypatch, "claude") as running:
+        yield running
 
 
 def tool_of(server: str) -> str:
@@ -67,9 +67,9 @@ async def test_a_tool_of_a_session_server_is_called_and_its_result_is_stored(
     assert "030 1234" in str(here.api.conversations[-1])
     before = await here.context()
     assert (await here.chat(say("on"))).status == "complete"
-    told = await here.told()
-    assert told[:-1] == before
-    assert is_sound(told)
+    messages = await here.model_messages()
+    assert messages[:-1] == before
+    assert is_sound(messages)
 
 
 @pytest.mark.soak
@@ -103,6 +103,6 @@ async def test_a_server_that_does_not_start_fails_its_tool_and_not_the_chat(here
     ended = await here.chat(prompt=calling(("office", "ann"), ("gone", "x")))
     assert ended.status == "complete"
     given = {event["tool_use_id"]: event for event in ended.of("tool_result")}
-    found, missing = (given[event["tool_use_id"]] for event in ended.of("tool_use"))
-    assert (found["output"], found["is_error"]) == ("030 1234", False)
+    actual, missing = (given[event["tool_use_id"]] for event in ended.of("tool_use"))
+    assert (actual["output"], actual["is_error"]) == ("030 1234", False)
     assert missing["is_error"] is True

@@ -46,8 +46,8 @@ LONG = 60_000
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[tuple[Hub, ClaudeCode]]:
-    async with claude_hub(tmp_path) as found:
-        yield found
+    async with claude_hub(tmp_path) as hub_and_plugin:
+        yield hub_and_plugin
 
 
 @pytest.fixture
@@ -58,9 +58,9 @@ async def hub(running: tuple[Hub, ClaudeCode]) -> Hub:
 @pytest.fixture
 async def chat(running: tuple[Hub, ClaudeCode]) -> ScriptedChat:
     """A chat with ten events, of which the last eight are numbered as they are."""
-    made = await begin_chat(running[1])
-    await made.push(*range(2, 10))
-    return made
+    chat_under_test = await begin_chat(running[1])
+    await chat_under_test.push(*range(2, 10))
+    return chat_under_test
 
 
 async def poll(hub: Hub, **params: Any) -> Json:
@@ -78,8 +78,8 @@ def seqs(page: Json) -> list[int]:
 
 async def consumers(hub: Hub) -> dict[str, tuple[int, int]]:
     """Where each stands, and how far behind."""
-    [found] = await call_events(hub, "claudecode.consumers_list", name="s")
-    return {entry["consumer"]: (entry["position"], entry["lag"]) for entry in found["consumers"]}
+    [listed] = await call_events(hub, "claudecode.consumers_list", name="s")
+    return {entry["consumer"]: (entry["position"], entry["lag"]) for entry in listed["consumers"]}
 
 
 # Addresses and positions
@@ -199,8 +199,8 @@ def test_a_page_equals_the_path_between_two_nodes(count: int, start: int, limit:
             node["id"] for node in nodes[:limit]
         ]
         for record, node in zip(page["events"], nodes, strict=False):
-            [found] = await call_events(hub, "plexus.resolve_handle", handle=node["data"]["handle"])
-            resolved = found["data"]
+            [data] = await call_events(hub, "plexus.resolve_handle", handle=node["data"]["handle"])
+            resolved = data["data"]
             event = {k: v for k, v in record["event"].items() if k != "handle"}
             assert (resolved["seq"], resolved["event"]) == (record["seq"], event)
             assert resolved["timestamp"] == record["timestamp"]
@@ -595,8 +595,8 @@ async def test_the_conversation_stays_when_its_events_are_removed(
     pages = await call_events(hub, "arbor.tree_get", tree_id=ids.text(chat.session.tree_id))
     handles = [n["data"].get("handle", "") for page in pages for n in page["tree"]["nodes"]]
     [content] = [handle for handle in handles if "::content:" in handle]
-    [found] = await call_events(hub, "plexus.resolve_handle", handle=content)
-    assert found["data"]["text"] == "remember me"
+    [resolved] = await call_events(hub, "plexus.resolve_handle", handle=content)
+    assert resolved["data"]["text"] == "remember me"
 
 
 async def test_running_and_recent_chats_keep_their_events(
@@ -688,8 +688,8 @@ async def test_chat_async_and_poll_work_over_the_socket_of_a_daemon(
         kinds = [event["type"] for event in events if event["type"] != "passthrough"]
         assert kinds[:2] == ["start", "user_message"]
         assert kinds[-2:] == ["assistant_message", "complete"]
-        said = [event["text"] for event in events if event["type"] == "content"]
-        assert said == ["I'll run it.", "Done."]
+        texts = [event["text"] for event in events if event["type"] == "content"]
+        assert texts == ["I'll run it.", "Done."]
         [use] = [event for event in events if event["type"] == "tool_use"]
         [given] = [event for event in events if event["type"] == "tool_result"]
         assert use["tool_name"] == "Bash"

@@ -38,14 +38,14 @@ async def pids_told(caller: Caller, stream_id: str) -> list[int]:
 def pids_of_stream(stream_id: str) -> list[int]:
     """The living processes that bear the mark of a chat."""
     mark = f"HUBD_STREAM={stream_id}".encode()
-    found = []
+    collected = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
+                collected.append(int(entry.name))
         except OSError:
             continue
-    return [pid for pid in found if is_running(pid)]
+    return [pid for pid in collected if is_running(pid)]
 
 
 @asynccontextmanager

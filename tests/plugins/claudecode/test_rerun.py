@@ -12,7 +12,7 @@ from hubd.plugins.claudecode import sessions, store
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, NewApproval, Resolution
 from hubd.plugins.claudecode.costs import usage
-from hubd.plugins.claudecode.protocol.updates import TurnResult
+from hubd.plugins.claudecode.protocol.messages import ResultLine
 from hubd.plugins.claudecode.sessions import SESSIONS, TABLE, Columns, SessionRow
 from hubd.plugins.claudecode.tables import MIGRATIONS
 from hubd.storage import ids
@@ -24,7 +24,7 @@ from tests.storage.rerun import NOW, assert_keeps_no_state, database, transactio
 
 BLOCK: dict[str, Any] = {"block": {"text": "half"}, "growing": {"stream": 1}}
 LONG = {"block": {"text": "x" * store.MAX_DATA_BYTES}}
-RESULT = TurnResult("success", False, "", None, {"input_tokens": 1}, 0.5, 1, None, None, {})
+RESULT = ResultLine("success", False, "", None, {"input_tokens": 1}, 0.5, 1, None, None, {})
 REQUEST = '{"prompt": "hello"}'
 CALL = "toolu_1"
 APPROVED = Resolution("approved", "person")
@@ -96,8 +96,8 @@ CASES: dict[str, Callable[[Tx, World], object]] = {
     "approvals.store.is_new_call": lambda tx, w: approvals.is_new_call(tx, w.running, CALL),
     "approvals.store.pending_of": lambda tx, w: approvals.pending_of(tx, w.running),
     "approvals.store.of_stream": lambda tx, w: approvals.of_stream(tx, w.running),
-    "approvals.store.untold": lambda tx, w: approvals.untold(tx, w.session.id),
-    "approvals.store.set_told": lambda tx, w: approvals.set_told(tx, [w.approval.key]),
+    "approvals.store.unreported": lambda tx, w: approvals.unreported(tx, w.session.id),
+    "approvals.store.mark_reported": lambda tx, w: approvals.mark_reported(tx, [w.approval.key]),
 }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hubd.plexus.hub import Hub
 from hubd.plugins.claudecode.costs.usage import COLUMNS, end_turn
 from hubd.plugins.claudecode.plugin import ClaudeCode
-from hubd.plugins.claudecode.protocol.updates import TurnResult
+from hubd.plugins.claudecode.protocol.messages import ResultLine
 from hubd.plugins.claudecode.tables import MIGRATIONS
 from hubd.storage.arbor import references, tree
 from hubd.storage.database import Database, Tx
@@ -48,10 +48,10 @@ steps = st.lists(
 )
 
 
-def result(models: Any) -> TurnResult:
+def result(models: Any) -> ResultLine:
     raw = {"modelUsage": models}
     usage = {"output_tokens": 3}
-    return TurnResult("success", False, "x", None, usage, 1.0, 1, None, None, raw)
+    return ResultLine("success", False, "x", None, usage, 1.0, 1, None, None, raw)
 
 
 async def scan(db: Database, column: str, session_id: bytes | None) -> dict[Any, tuple[Any, ...]]:
@@ -67,8 +67,8 @@ async def scan(db: Database, column: str, session_id: bytes | None) -> dict[Any,
 
 async def check(hub: Hub, db: Database) -> None:
     """Compare the results of the method with a scan."""
-    known = await db.fetch_rows("SELECT id, name FROM claudecode_sessions")
-    for session_id, name in [(None, None), *known]:
+    table_rows = await db.fetch_rows("SELECT id, name FROM claudecode_sessions")
+    for session_id, name in [(None, None), *table_rows]:
         for by in ("session", "model", "day"):
             where = {} if name is None else {"name": name}
             [usage] = await call_events(hub, "claudecode.usage", by=by, **where)

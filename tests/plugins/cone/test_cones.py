@@ -19,24 +19,24 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 async def test_a_new_cone_is_at_the_root_of_a_new_tree_and_owns_it(hub: Hub) -> None:
-    made = await only(hub, "cone.create", name="c")
-    assert made["type"] == "cone_created"
-    assert UUID(made["cone_id"]).version == 4
-    tree = (await call_events(hub, "arbor.tree_get", tree_id=made["head"]["tree_id"]))[0]["tree"]
-    assert tree["root"] == made["head"]["node_id"]
-    assert tree["owners"] == {f"cone:{made['cone_id']}": 1}
+    created = await only(hub, "cone.create", name="c")
+    assert created["type"] == "cone_created"
+    assert UUID(created["cone_id"]).version == 4
+    tree = (await call_events(hub, "arbor.tree_get", tree_id=created["head"]["tree_id"]))[0]["tree"]
+    assert tree["root"] == created["head"]["node_id"]
+    assert tree["owners"] == {f"cone:{created['cone_id']}": 1}
     assert await conversation(hub, "c") == []
 
 
 async def test_a_system_prompt_is_the_first_node_and_has_a_handle(hub: Hub) -> None:
-    made = await only(hub, "cone.create", name="c", system_prompt="Be brief.")
+    created = await only(hub, "cone.create", name="c", system_prompt="Be brief.")
     assert await conversation(hub, "c") == [("system", "Be brief.")]
     assert (await only(hub, "cone.get", identifier="c"))["system_prompt"] == "Be brief."
-    resolved = await only(hub, "plexus.resolve_handle", handle=made["handle"])
+    resolved = await only(hub, "plexus.resolve_handle", handle=created["handle"])
     assert resolved["kind"] == "message"
     assert resolved["data"] == {
         "type": "resolved_message",
-        "id": made["handle"].split(":")[3].removeprefix("msg-"),
+        "id": created["handle"].split(":")[3].removeprefix("msg-"),
         "role": "system",
         "content": "Be brief.",
         "model": None,
@@ -46,21 +46,21 @@ async def test_a_system_prompt_is_the_first_node_and_has_a_handle(hub: Hub) -> N
 
 @pytest.mark.parametrize("by", ["name", "id", "prefix", "alias"])
 async def test_a_cone_is_found_by_name_id_or_first_digits_of_its_id(hub: Hub, by: str) -> None:
-    made = await only(hub, "cone.create", name="c")
+    created = await only(hub, "cone.create", name="c")
     await only(hub, "cone.create", name="other")
-    identifier = {"name": "c", "id": made["cone_id"], "prefix": made["cone_id"][:8]}
+    identifier = {"name": "c", "id": created["cone_id"], "prefix": created["cone_id"][:8]}
     params = {"name": "c"} if by == "alias" else {"identifier": identifier[by]}
-    assert (await only(hub, "cone.get", **params))["cone"]["cone_id"] == made["cone_id"]
+    assert (await only(hub, "cone.get", **params))["cone"]["cone_id"] == created["cone_id"]
 
 
 async def test_a_taken_name_is_rejected_and_leaves_nothing_behind(hub: Hub) -> None:
-    made = await only(hub, "cone.create", name="c", system_prompt="first")
+    created = await only(hub, "cone.create", name="c", system_prompt="first")
     error = await call_error(hub, "cone.create", name="c", system_prompt="second")
     assert error["code"] == "conflict"
     error = await call_error(hub, "cone.fork", identifier="c", new_name="c")
     assert error["code"] == "conflict"
     trees = (await call_events(hub, "arbor.tree_list"))[0]["trees"]
-    assert [tree["tree_id"] for tree in trees] == [made["head"]["tree_id"]]
+    assert [tree["tree_id"] for tree in trees] == [created["head"]["tree_id"]]
     assert trees[0]["ref_count"] == 1
 
 
@@ -115,22 +115,22 @@ async def test_a_fork_can_start_at_an_earlier_node(hub: Hub) -> None:
 
 
 async def test_deleting_the_last_cone_releases_its_tree(hub: Hub) -> None:
-    made = await only(hub, "cone.create", name="c", system_prompt="s")
+    created = await only(hub, "cone.create", name="c", system_prompt="s")
     deleted = await only(hub, "cone.delete", identifier="c")
-    assert deleted == {"type": "cone_deleted", "cone_id": made["cone_id"], "name": "c"}
-    tree = (await call_events(hub, "arbor.tree_get", tree_id=made["head"]["tree_id"]))[0]["tree"]
+    assert deleted == {"type": "cone_deleted", "cone_id": created["cone_id"], "name": "c"}
+    tree = (await call_events(hub, "arbor.tree_get", tree_id=created["head"]["tree_id"]))[0]["tree"]
     assert tree["state"] == "scheduled"
     # Messages live as long as their tree.
-    await only(hub, "plexus.resolve_handle", handle=made["handle"])
-    await call_events(hub, "arbor.tree_delete", tree_id=made["head"]["tree_id"], force=True)
-    error = await call_error(hub, "plexus.resolve_handle", handle=made["handle"])
+    await only(hub, "plexus.resolve_handle", handle=created["handle"])
+    await call_events(hub, "arbor.tree_delete", tree_id=created["head"]["tree_id"], force=True)
+    error = await call_error(hub, "plexus.resolve_handle", handle=created["handle"])
     assert error["code"] == "handle_target_missing"
 
 
 @pytest.mark.parametrize("step", ["tree_archive", "tree_release", "tree_claim"])
 async def test_a_cone_can_be_deleted_with_any_owners_of_its_tree(hub: Hub, step: str) -> None:
-    made = await only(hub, "cone.create", name="c")
-    where = {"tree_id": made["head"]["tree_id"], "owner_id": f"cone:{made['cone_id']}"}
+    created = await only(hub, "cone.create", name="c")
+    where = {"tree_id": created["head"]["tree_id"], "owner_id": f"cone:{created['cone_id']}"}
     await call_events(hub, f"arbor.{step}", **where)
     await only(hub, "cone.delete", identifier="c")
     tree = (await only(hub, "arbor.tree_get", tree_id=where["tree_id"]))["tree"]
@@ -147,7 +147,7 @@ async def test_a_forced_deletion_of_a_tree_deletes_its_cones(hub: Hub) -> None:
 async def test_a_cone_can_start_at_a_node_of_an_existing_tree(hub: Hub) -> None:
     tree = (await call_events(hub, "arbor.tree_create"))[0]["tree_id"]
     [first] = await call_events(hub, "arbor.node_create_text", tree_id=tree, content="notes")
-    made = await only(
+    created = await only(
         hub,
         "cone.create",
         name="c",
@@ -155,10 +155,10 @@ async def test_a_cone_can_start_at_a_node_of_an_existing_tree(hub: Hub) -> None:
         node_id=first["node_id"],
         system_prompt="Read the notes.",
     )
-    assert made["head"]["tree_id"] == tree
+    assert created["head"]["tree_id"] == tree
     assert await conversation(hub, "c") == [("user", "notes"), ("system", "Read the notes.")]
     owners = (await call_events(hub, "arbor.tree_get", tree_id=tree))[0]["tree"]["owners"]
-    assert owners == {"system": 1, f"cone:{made['cone_id']}": 1}
+    assert owners == {"system": 1, f"cone:{created['cone_id']}": 1}
 
 
 async def test_set_head_accepts_only_nodes_of_the_tree(hub: Hub) -> None:
@@ -210,13 +210,13 @@ async def test_create_warns_if_the_model_is_offline_by_default(hub: Hub) -> None
 
 
 async def test_a_handle_with_a_wrong_role_does_not_resolve(hub: Hub) -> None:
-    made = await only(hub, "cone.create", name="c", system_prompt="s")
-    wrong_role = made["handle"].replace(":system:system", ":user:system")
+    created = await only(hub, "cone.create", name="c", system_prompt="s")
+    wrong_role = created["handle"].replace(":system:system", ":user:system")
     assert (await call_error(hub, "plexus.resolve_handle", handle=wrong_role))["code"] == (
         "handle_target_missing"
     )
     for wrong in (
-        made["handle"].replace(":system:system", ":judge"),
+        created["handle"].replace(":system:system", ":judge"),
         "cone@1.0.0::chat:msg-1:user",
     ):
         error = await call_error(hub, "plexus.resolve_handle", handle=wrong)
@@ -238,11 +238,11 @@ def test_every_handle_field_is_marked_in_the_schema() -> None:
 
 
 async def test_the_object_form_of_a_handle_resolves(hub: Hub) -> None:
-    made = await only(hub, "cone.create", name="c", system_prompt="s")
-    identifier = made["handle"].partition("::chat:")[2]
+    created = await only(hub, "cone.create", name="c", system_prompt="s")
+    identifier = created["handle"].partition("::chat:")[2]
     older = {"source": "cone", "source_version": "1.0.0", "identifier": identifier}
     resolved = await only(hub, "plexus.resolve_handle", handle=older)
-    assert (resolved["handle"], resolved["data"]["content"]) == (made["handle"], "s")
+    assert (resolved["handle"], resolved["data"]["content"]) == (created["handle"], "s")
 
 
 async def test_a_list_of_cones_can_be_limited(hub: Hub) -> None:

@@ -63,10 +63,10 @@ async def take(
         await only(hub, "cone.set_head", identifier=name, node_id=node)
         model.heads[name] = node
     elif kind == "note":
-        [made] = await call_events(
+        [added] = await call_events(
             hub, "arbor.node_create_text", tree_id=tree_id, parent=node, content=text
         )
-        model.add(node, made["node_id"], "user", text)
+        model.add(node, added["node_id"], "user", text)
     elif len(names) > 1:
         await only(hub, "cone.delete", identifier=name)
         del model.heads[name]
@@ -79,19 +79,19 @@ def test_the_model_sees_exactly_the_messages_of_the_path(
 ) -> None:
     async def example(directory: Path) -> None:
         async with cones(directory) as hub:
-            made = await only(hub, "cone.create", name="first", system_prompt="system")
+            created = await only(hub, "cone.create", name="first", system_prompt="system")
             [root] = [
                 node["id"]
-                for node in (await only(hub, "arbor.tree_get", tree_id=made["head"]["tree_id"]))[
+                for node in (await only(hub, "arbor.tree_get", tree_id=created["head"]["tree_id"]))[
                     "tree"
                 ]["nodes"]
                 if node["parent"] is None
             ]
             model = Model()
-            model.paths = {root: [], made["head"]["node_id"]: [("system", "system")]}
-            model.heads = {"first": made["head"]["node_id"]}
+            model.paths = {root: [], created["head"]["node_id"]: [("system", "system")]}
+            model.heads = {"first": created["head"]["node_id"]}
             for number, step in enumerate(steps):
-                await take(hub, model, made["head"]["tree_id"], step, number)
+                await take(hub, model, created["head"]["tree_id"], step, number)
             for name, node in model.heads.items():
                 assert await conversation(hub, name) == model.paths[node]
             for node, path in model.paths.items():

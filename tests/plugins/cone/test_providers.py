@@ -189,8 +189,8 @@ async def test_the_base_url_of_the_settings_is_used_without_a_variable(
     async with FakeCompletionsApi() as api, cones(tmp_path) as hub:
         environ.setenv("HUBD_CONE_OPENAI_BASE_URL", api.base_url)
         environ.setenv("HUBD_CONE_MODEL", "tiny-1b")
-        made = await only(hub, "cone.create", name="c")
-        assert made["model_id"] == "tiny-1b"
+        created = await only(hub, "cone.create", name="c")
+        assert created["model_id"] == "tiny-1b"
         events = await everything(hub, "cone.chat", identifier="c", prompt="SAY[local]")
         assert answer(events) == "local"
 

@@ -281,7 +281,7 @@ async def test_a_restored_file_has_the_content_and_the_mode(
     assert file.stat().st_mode & 0o777 == 0o754
 
 
-async def test_restoring_does_not_overwrite_unless_told(h: InProcessHub, tmp_path: Path) -> None:
+async def test_restoring_overwrites_only_with_the_option(h: InProcessHub, tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text("old")
     event = await snapshot(h, file)

@@ -93,8 +93,8 @@ async def test_a_grandparent_answers_for_a_session_that_its_child_started(
                 run(command), name=name, allowed_tools=["Bash"], grants=granted
             )
             [result] = events_in(await person.ended(stream), "tool_result")
-            found: Event = json.loads(result["output"])
-            return found
+            event: Event = json.loads(result["output"])
+            return event
 
         asks = asking("offline", run("echo x >> ran"), say("Ready."))
         begins = asking("offline", run(start("youngest", asks)))
@@ -134,8 +134,8 @@ async def outcomes(person: Desk, command: str, **options: Any) -> Event:
     stream = await person.begin(run(command), allowed_tools=["Bash"], name="insider", **options)
     end = await person.ended(stream)
     [result] = events_in(end, "tool_result")
-    found: Event = json.loads(result["output"])
-    return found
+    event: Event = json.loads(result["output"])
+    return event
 
 
 async def printed(person: Desk, commands: list[str], **options: Any) -> list[Event]:
@@ -263,8 +263,8 @@ async def test_a_session_gets_no_more_than_its_starter(
         for options in more:
             params = {"name": "child", "prompt": "hi", "model": "offline", **options}
             command = tries(person, "claudecode.chat_async", "unix", **params)
-            found = await outcomes(person, command, grants=grants)
-            assert found == {"unix": "permission_denied"}, options
+            outcomes_by_call = await outcomes(person, command, grants=grants)
+            assert outcomes_by_call == {"unix": "permission_denied"}, options
         params = {"name": "child", "prompt": "hi", "model": "offline", "grants": ["echo.once"]}
         command = tries(person, "claudecode.chat_async", "unix", **params)
         assert await outcomes(person, command, grants=grants) == {"unix": "ok"}

@@ -46,8 +46,8 @@ async def test_the_command_gets_each_approval_once_as_json(
         person.daemon.start()
         third = await person.begin_touch("three", name="three")
         ids.append((await person.pending(third))["id"])
-        told = await until_in(tmp_path / "told", "\n", 3)
-    approvals = [json.loads(line) for line in told.splitlines()]
+        lines = await until_in(tmp_path / "told", "\n", 3)
+    approvals = [json.loads(line) for line in lines.splitlines()]
     assert sorted(row["id"] for row in approvals) == sorted(ids)
     assert {row["summary"] for row in approvals} == {
         f"echo x >> {n}" for n in ("one", "two", "three")
@@ -63,8 +63,8 @@ async def test_a_call_that_a_rule_decides_is_not_announced(
         prompt = asking("offline", run("touch a"), run("echo b > b"), say("Ready."))
         stream = await person.begin(prompt=prompt)
         approval = await person.pending(stream)
-        told = await until_in(tmp_path / "told", "\n")
-        assert [json.loads(line)["id"] for line in told.splitlines()] == [approval["id"]]
+        lines = await until_in(tmp_path / "told", "\n")
+        assert [json.loads(line)["id"] for line in lines.splitlines()] == [approval["id"]]
 
 
 @pytest.mark.parametrize(

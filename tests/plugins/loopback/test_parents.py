@@ -22,8 +22,8 @@ async def events(client: Client, tool: str, /, **arguments: Any) -> list[Event]:
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     assert result.structured_content is not None
-    found: list[Event] = result.structured_content["events"]
-    return found
+    event: list[Event] = result.structured_content["events"]
+    return event
 
 
 async def one(client: Client, tool: str, /, **arguments: Any) -> Event:
@@ -128,7 +128,7 @@ async def test_a_blocking_chat_over_mcp_returns_with_the_pending_approval(
 
         async def child(number: int) -> None:
             prompt = asking(engine, run(f"echo x >> ran{number}"), say("Ready."))
-            found = await events(
+            event = await events(
                 parent,
                 "claudecode.chat",
                 name=f"child{number}",
@@ -136,7 +136,7 @@ async def test_a_blocking_chat_over_mcp_returns_with_the_pending_approval(
                 working_dir=str(person.cwd),
                 **model,
             )
-            last = found[-1]
+            last = event[-1]
             assert last["type"] == "pending"
             [approval] = last["pending_approvals"]
             assert approval["input"]["command"] == f"echo x >> ran{number}"

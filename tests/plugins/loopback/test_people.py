@@ -315,10 +315,10 @@ def test_lists_are_tables_at_a_terminal_and_complete_in_a_pipe(home: Path, tmp_p
         assert header.split()[0] == "ID"
         assert row.split()[0] == approval["id"][:8]
         assert {"touch", "Bash", chat.name} < set(row.split())
-    shown = synapse(
+    output = synapse(
         *("loopback", "respond", "--approval-id", ""), home=home, _SYNAPSE_COMPLETE="zsh"
     )
-    assert approval["id"] in shown.stdout
+    assert approval["id"] in output.stdout
     chat.answer("claudecode", "cancel", "--name", chat.name)
 
 

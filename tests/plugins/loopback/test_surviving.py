@@ -70,11 +70,11 @@ async def test_a_call_that_had_started_is_not_repeated(
             assert following["status"] == "complete", following
             assert person.lines_in(name) == 1
             if engine == "offline":
-                told = json.dumps(events_in(following, "content"))
+                text = json.dumps(events_in(following, "content"))
             else:
-                told = json.dumps(person.api.conversations[-1])
-            assert approval["tool_use_id"] in told
-            assert "outcome is unknown" in told
+                text = json.dumps(person.api.conversations[-1])
+            assert approval["tool_use_id"] in text
+            assert "outcome is unknown" in text
             # It is told once.
             again = await person.ended(await person.begin(say("Again."), name=name))
             assert "outcome is unknown" not in json.dumps(events_in(again, "content"))
@@ -188,7 +188,7 @@ async def test_an_older_claude_continues_one_of_three_calls(
             assert ("Not carried out" in json.dumps(result)) is not is_first
 
 
-async def test_a_version_that_cannot_continue_a_call_loses_it_and_the_agent_is_told(
+async def test_a_call_that_a_version_cannot_continue_is_lost_and_reported_to_the_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "claude"
@@ -211,7 +211,7 @@ async def test_a_version_that_cannot_continue_a_call_loses_it_and_the_agent_is_t
         assert row["status"] == "lost"
         assert "2.0.1" in row["message"]
         following = await person.ended(await person.begin(prompt="say: Next."))
-        told = json.dumps(events_in(following, "content"))
-        assert "approved by person" in told
-        assert "2.0.1" in told
+        text = json.dumps(events_in(following, "content"))
+        assert "approved by person" in text
+        assert "2.0.1" in text
         assert person.lines_in() == 0

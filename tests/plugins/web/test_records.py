@@ -149,8 +149,8 @@ async def test_equal_pages_are_stored_once_and_removed_with_the_last(
 async def test_ids_are_found_by_an_unambiguous_beginning(
     h: InProcessHub, server: HostileWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = iter([b"\xab" * 15 + b"\x01", b"\xab" * 15 + b"\x02"])
-    monkeypatch.setattr(ids, "uuid4", lambda: next(made))
+    new_ids = iter([b"\xab" * 15 + b"\x01", b"\xab" * 15 + b"\x02"])
+    monkeypatch.setattr(ids, "uuid4", lambda: next(new_ids))
     fetched = await fetch(h, server, response(b"one"))
     assert (await h.call_one("web.get", fetch_id="ABABABAB"))["fetch_id"] == fetched["fetch_id"]
     await fetch(h, server, response(b"two"))

@@ -231,5 +231,5 @@ def test_every_hub_has_its_own_file(hubs: list[str]) -> None:
 
 
 @pytest.mark.parametrize("pair", [("ws://a:1", "ws://a/1"), ("ws://a_b", "ws://a:b")])
-def test_addresses_that_look_alike_are_told_apart(pair: tuple[str, str]) -> None:
+def test_addresses_that_look_alike_are_distinguished(pair: tuple[str, str]) -> None:
     assert cache_path("/cache", pair[0]) != cache_path("/cache", pair[1])

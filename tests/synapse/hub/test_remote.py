@@ -162,7 +162,7 @@ def test_a_server_that_is_not_a_hub_is_5(away: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", ["no JSON", "[]", '{"id":0,"result":1}\n{}', None])
-def test_a_websocket_that_is_not_a_hub_is_told_apart(away: Path, answer: str | None) -> None:
+def test_a_websocket_that_is_not_a_hub_is_recognised(away: Path, answer: str | None) -> None:
     def speak(connection: ServerConnection) -> None:
         connection.recv()
         if answer is not None:

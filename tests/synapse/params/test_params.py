@@ -211,9 +211,7 @@ def test_a_text_is_converted_by_its_schema(schema: Schema, text: str, value: Any
     ("schema", "text"),
     [(entry[0], entry[1]) for entry in SCALARS if entry[0] != BOOLEAN and entry[1][:2] != "--"],
 )
-def test_a_value_may_stand_after_its_flag_as_well_as_behind_an_equals_sign(
-    schema: Schema, text: str
-) -> None:
+def test_a_value_may_follow_its_flag_or_an_equals_sign(schema: Schema, text: str) -> None:
     if text == "-":
         assert read(params(x=schema), "--x", text, stdin="piped") == {"x": "piped"}
     else:
@@ -362,7 +360,7 @@ def test_a_discriminator_may_be_a_number_or_an_enum() -> None:
     assert one(schema, "--x", '{"v": 3}', "--x.a", "5") == {"v": 3, "a": "5"}
 
 
-def test_a_union_inside_a_union_is_told_apart_by_its_own_discriminator() -> None:
+def test_a_union_inside_a_union_has_a_separate_discriminator() -> None:
     def variant(kind: str, breed: str, part: Schema) -> Schema:
         names = {"kind": {"const": kind}, "breed": {"const": breed}, "part": part}
         return {"type": "object", "properties": names}
@@ -447,7 +445,7 @@ def test_a_value_may_come_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("given", "meant"), [("@@", "@"), ("@@home", "@home"), ("@@@", "@@")])
-def test_two_at_signs_stand_for_one(given: str, meant: str) -> None:
+def test_two_at_signs_are_one(given: str, meant: str) -> None:
     assert one(STRING, "--x", given) == one(STRING, f"--x={given}") == meant
 
 
@@ -455,7 +453,7 @@ def test_an_at_sign_inside_a_value_is_text() -> None:
     assert one(ENVIRONMENT, "--x", "A=@b") == {"A": "@b"}
 
 
-def test_a_dash_is_standard_input_and_behind_an_equals_sign_a_dash() -> None:
+def test_a_dash_is_standard_input_and_after_an_equals_sign_a_dash() -> None:
     schema = params(a=STRING, b=STRING, n=INTEGER)
     assert read(schema, "--a", "-", "--b=-", stdin="in\n") == {"a": "in\n", "b": "-"}
     assert read(schema, "--n", "-", stdin="5\n") == {"n": 5}

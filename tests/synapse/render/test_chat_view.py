@@ -159,7 +159,7 @@ def test_a_cone_chat_has_the_view(home: Path) -> None:
         ("error", 1, "✗ the model gave up"),
     ],
 )
-def test_a_failure_is_said_once(home: Path, end: str, status: int, line: str) -> None:
+def test_a_failure_is_reported_once(home: Path, end: str, status: int, line: str) -> None:
     result, text = at_terminal("cli", "chat", "--end", end, home=home)
     lines = drawn(text, 80)
     assert (result, line in lines) == (status, True)

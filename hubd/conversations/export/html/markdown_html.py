@@ -144,9 +144,9 @@ def _link(address: str) -> tuple[str, str]:
     usable = parts is not None and parts.scheme in _SCHEMES and len(address) <= MAX_ADDRESS
     if not usable:
         return "", safe(f" ({address})") if address else ""
-    shown = safe(host or parts.path if parts else "")
+    target = safe(host or parts.path if parts else "")
     start = (
         f'<a class="external" href="{safe(address)}" title="{safe(address)}" target="_blank" '
         'rel="noreferrer noopener nofollow">'
     )
-    return start, f'</a><span class="host"> ({shown})</span>'
+    return start, f'</a><span class="host"> ({target})</span>'

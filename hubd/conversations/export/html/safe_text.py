@@ -4,6 +4,7 @@ from html import escape
 from typing import Final
 
 from hubd.wire.terminal import reveal
+from hubd.wire.text import shorten
 
 # Characters that are searched at a time, because a regular expression lets no other thread run.
 _PIECE: Final = 65536
@@ -20,5 +21,4 @@ def safe(text: str) -> str:
 
 def one_line(text: str, length: int) -> str:
     """Return the start of a text on one line, as HTML."""
-    line = " ".join(text[: 4 * length].split())
-    return safe(line if len(line) <= length else f"{line[: length - 1]}…")
+    return safe(shorten(" ".join(text[: 4 * length].split()), length))

@@ -70,11 +70,7 @@ export function alwaysForm(approval, hub, answer) {
       fill(
         verdict,
         h("p", { class: isAllowed ? "good" : "bad" }, words),
-        h(
-          "ul",
-          { class: "hint" },
-          explanation.map((line) => h("li", {}, visible(line))),
-        ),
+        reasons(explanation),
       );
       return isAllowed;
     } catch (error) {
@@ -92,7 +88,13 @@ export function alwaysForm(approval, hub, answer) {
   async function suggest() {
     const { commands } = await test([]);
     const first = suggestedPatterns(approval.tool_name, approval.input, commands);
-    const { effect } = first.length ? await test(first) : {};
+    if (!first.length) {
+      // A command that can't be split fits no pattern, and the explanation names the part that is unclear.
+      const { explanation } = await test(["*"]);
+      fill(verdict, h("p", { class: "bad" }, "No pattern fits this call. Allow exactly this call instead."), reasons(explanation));
+      return;
+    }
+    const { effect } = await test(first);
     // A wide pattern may not cover options. Then the commands themselves are a start.
     if (!patterns.value) patterns.value = (effect === "allow" || !commands.length ? first : commands).join("\n");
     await show();
@@ -127,6 +129,14 @@ export function alwaysForm(approval, hub, answer) {
     const input = h("input", { type: "radio", name: `always-${approval.id}`, value, checked });
     return { input, element: h("label", { class: "choice" }, input, h("span", {}, text)) };
   }
+}
+
+function reasons(lines) {
+  return h(
+    "ul",
+    { class: "hint" },
+    lines.map((line) => h("li", {}, visible(line))),
+  );
 }
 
 function scopesOf({ working_dir: directory, session_id: session, session_name: name }) {

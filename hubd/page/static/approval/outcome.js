@@ -4,8 +4,9 @@ import { oneLine } from "../text.js";
 
 const DENIED = "The call was denied.";
 
-// Return the outcome of an approval, such as "Allowed by a person".
-export function outcomeText({ tool_name: tool, status, by = "", message = "", updated_input: edited }) {
+// Return the outcome of an approval, such as "Allowed by a person". `isElsewhere` means that it was
+// not answered in this window.
+export function outcomeText({ tool_name: tool, status, by = "", message = "", updated_input: edited, isElsewhere = false }) {
   if (status === "timed_out") return "Denied at its deadline";
   const isAnswer = tool === "AskUserQuestion";
   const verbs = {
@@ -15,10 +16,12 @@ export function outcomeText({ tool_name: tool, status, by = "", message = "", up
     lost: "Lost",
   };
   const verb = Object.hasOwn(verbs, status) ? verbs[status] : oneLine(status, 40);
-  const decider = ["approved", "denied"].includes(status) && by ? ` by ${deciderText(by)}` : "";
+  const isDecided = ["approved", "denied"].includes(status);
+  const decider = isDecided && by ? ` by ${deciderText(by)}` : "";
+  const place = isDecided && isElsewhere ? " elsewhere" : "";
   const change = edited && !isAnswer ? " with another input" : "";
   const words = message && message !== DENIED ? `: ${oneLine(message, 200)}` : "";
-  return `${verb}${decider}${change}${words}`;
+  return `${verb}${decider}${place}${change}${words}`;
 }
 
 function deciderText(by) {

@@ -257,7 +257,7 @@ function toolFields(event) {
 
 // Add text at an offset, which counts code points. Text that is there already is left out. Return
 // false if text is missing before it.
-function grow(item, field, offset, text) {
+export function grow(item, field, offset, text) {
   if (offset > item.points) return false;
   let rest = text;
   if (offset < item.points) rest = [...text].slice(item.points - offset).join("");

@@ -1,7 +1,7 @@
 // The form that starts a session with its first prompt.
 
 import { fill, h } from "../dom.js";
-import { visible } from "../text.js";
+import { errorText } from "../text.js";
 import { startChat } from "./prompt_box.js";
 
 // Show the form. `name` is the session's name if the address has one.
@@ -40,14 +40,16 @@ export function showNewSession(root, { hub, name = "", reason = "" }) {
       if (location.hash === address) dispatchEvent(new HashChangeEvent("hashchange"));
       else location.hash = address;
     } catch (error) {
-      fill(problem, h("p", { class: "problem" }, visible(error.message)));
+      fill(problem, h("p", { class: "problem" }, errorText(error)));
       button.disabled = false;
     }
   }
 
   form.addEventListener("submit", submit);
-  fields.prompt.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  form.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    form.requestSubmit();
   });
   fill(root, h("h1", {}, "New session"), reason && h("p", { class: "dim" }, reason), form);
   fields[name ? "prompt" : "name"].focus();

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { note } from "../notes.js";
-import { visible } from "../text.js";
+import { errorText } from "../text.js";
 
 const MOST_ROWS = 12;
 
@@ -27,7 +27,7 @@ export function promptBox({ hub, name, send }) {
     problem.replaceChildren();
     setValue("");
     sending = sending.then(() => send(prompt)).catch((error) => {
-      problem.replaceChildren(h("p", { class: "problem" }, visible(error.message)));
+      problem.replaceChildren(h("p", { class: "problem" }, errorText(error)));
       // The prompt was not accepted, so it can be sent again.
       setValue([prompt, input.value].filter(Boolean).join("\n"));
     });
@@ -78,12 +78,11 @@ function isTouch() {
   return matchMedia("(hover: none) and (pointer: coarse)").matches;
 }
 
-// Start a chat, and show what the hub advises about it. Return its first event.
+// Start a chat, and show the hub's advice about it. The advice about a failure is in its error.
 export async function startChat(hub, params) {
-  let started = null;
+  const advice = [];
   await hub.stream("claudecode.chat_async", params, {
-    event: (event) => (started = event),
-    guidance: (item) => note(item.suggestion ?? item.message ?? ""),
+    guidance: (item) => advice.push(item.suggestion ?? item.message ?? ""),
   }).done;
-  return started;
+  advice.forEach(note);
 }

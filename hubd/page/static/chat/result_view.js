@@ -9,7 +9,7 @@ const FIRST_LINES = 4;
 // A result with no more lines than this is shown whole.
 const WHOLE_LINES = 8;
 // Characters of the first lines.
-const FIRST_LENGTH = 2000;
+const FIRST_LENGTH = 800;
 
 // Return an element and `show(result)`, which draws it once.
 export function resultView({ hub }, item) {

@@ -42,7 +42,7 @@ export function toolView(item, context) {
     fill(title, h("span", { class: state, "aria-hidden": "true" }, "● "), h("strong", {}, name), " ", h("span", { class: "mono" }, headline(item)));
     showInput();
     showApproval();
-    result.show(item.result);
+    if (!isDenial(item)) result.show(item.result);
   }
 
   // The card is made once, so that what a person writes into it stays.
@@ -78,6 +78,11 @@ export function toolView(item, context) {
   }
 
   return { element, update };
+}
+
+// Return whether the result has only the words of the denial, which are shown above it.
+function isDenial({ approval, result }) {
+  return approval?.status === "denied" && result?.output === approval.message;
 }
 
 function inputOf(item) {

@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { count, exactTime } from "../format.js";
 import { described, oneLine, visible } from "../text.js";
+import { hiddenCharacters } from "./hidden_characters.js";
 
 // Ids must be unique in the page.
 let ids = 0;
@@ -28,6 +29,7 @@ export function frame(field, input, { extra = null, after = null } = {}) {
     { class: "param", "data-field": field.name },
     h("div", { class: "row" }, h("label", { for: input.id, class: field.isEntry && "unseen" }, visible(field.title), mark(field)), extra),
     input,
+    input.matches("textarea, input:not([type=checkbox])") && hiddenCharacters(input),
     after,
     hint && h("p", { class: "hint", id: hintId }, described(hint)),
     problem,

@@ -6,6 +6,7 @@
 import { fill, h } from "../dom.js";
 import { visible } from "../text.js";
 import { groupFrame, newId } from "./frame.js";
+import { hiddenCharacters } from "./hidden_characters.js";
 import { own } from "./json_schema.js";
 import { booleanControl, choiceControl, constantControl, jsonControl, textControl } from "./simple_controls.js";
 
@@ -134,7 +135,7 @@ function mapControl(field, content, place) {
       });
       input.value = key ?? "";
       const part = control({ ...field.value(), title: `value of ${field.title}`, isEntry: true }, value, place);
-      return { ...part, element: h("div", { class: "pair" }, input, part.element), first: input, key: () => input.value };
+      return { ...part, element: h("div", { class: "pair" }, input, part.element, hiddenCharacters(input)), first: input, key: () => input.value };
     },
     canAdd: () => true,
     canRemove: () => true,

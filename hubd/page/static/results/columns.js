@@ -118,16 +118,19 @@ export function fieldOf(row, path) {
   return path.split(".").reduce((place, part) => (isObject(place) && Object.hasOwn(place, part) ? place[part] : undefined), row);
 }
 
-// Return a template with its fields filled in; empty if a field is missing.
+// Return a template with its fields filled in; empty if a field is missing. `{id:.8}` is the first
+// eight characters of a text.
 export function fillTemplate(template, fields) {
   let isWhole = true;
-  const text = template.replace(/\{\{|\}\}|\{([^{}!:]*)(?:![rsa])?(?::[^{}]*)?\}/g, (match, path) => {
+  const text = template.replace(/\{\{|\}\}|\{([^{}!:]*)(?:![rsa])?(?::([^{}]*))?\}/g, (match, path, format) => {
     if (match === "{{") return "{";
     if (match === "}}") return "}";
     const value = fieldOf(fields, path ?? "");
     if (value === undefined) isWhole = false;
     if (value === null || value === undefined) return "";
-    return typeof value === "string" ? value : JSON.stringify(value);
+    if (typeof value !== "string") return JSON.stringify(value);
+    const length = /^\.(\d+)$/.exec(format ?? "")?.[1];
+    return length ? [...value].slice(0, Number(length)).join("") : value;
   });
   return isWhole ? text : "";
 }

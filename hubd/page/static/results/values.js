@@ -74,6 +74,7 @@ export function numberText(field, value) {
   if (Number.isInteger(value) && (field === "size" || field.endsWith("_bytes"))) return size(value);
   if (field.endsWith("_ms")) return lengthOfTime(value / 1000);
   if (/_(secs|seconds)$/.test(field)) return lengthOfTime(value);
+  if (field.endsWith("_tokens")) return count(value);
   return Number.isInteger(value) && Math.abs(value) >= 10_000 && !/(^|_)(id|port|pid|year)$/.test(field) ? count(value) : String(value);
 }
 

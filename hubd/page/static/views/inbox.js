@@ -74,8 +74,7 @@ export function show(root, { hub, approvals }) {
   function showAnswer({ detail }) {
     const { approval, isOwn } = detail;
     const call = `${oneLine(approval.tool_name, 40)} ${oneLine(approval.summary ?? "", 60)}`;
-    const where = isOwn || !["approved", "denied"].includes(detail.status) ? "" : " elsewhere";
-    note(`${outcomeText({ ...detail, tool_name: approval.tool_name })}${where} · ${call}`);
+    note(`${outcomeText({ ...detail, tool_name: approval.tool_name, isElsewhere: !isOwn })} · ${call}`);
     past.refresh();
   }
 

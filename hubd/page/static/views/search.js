@@ -2,6 +2,7 @@
 
 import { fill, h } from "../dom.js";
 import { fieldOf } from "../forms/fields.js";
+import { hiddenCharacters } from "../forms/hidden_characters.js";
 import { control } from "../forms/nested_controls.js";
 import { contentsFromQuery, paramsOf } from "../forms/params.js";
 import { plural } from "../format.js";
@@ -51,6 +52,7 @@ class SearchPage {
       "form",
       { role: "search", onsubmit: (event) => (event.preventDefault(), this.#search()), oninput: () => this.#soon() },
       this.#box,
+      hiddenCharacters(this.#box),
       this.#filterPanel,
     );
     this.elements = [h("h1", {}, "Search"), form, this.#status, this.#advice, this.#list, this.#more];

@@ -21,7 +21,7 @@ class Watcher:
         client = host.client
         self._actor = client.actor
         self._over_mcp = client.transport.startswith("mcp")
-        # Whether the caller watches on while it declines to answer.
+        # Whether the caller keeps watching after it declined to answer.
         self._stays = stays
         # Set when a person declined to answer.
         self._declined = False
@@ -29,8 +29,8 @@ class Watcher:
     async def leaves(self, stream: StreamRow) -> bool:
         """Return whether the call ends now, while the chat continues in the background.
 
-        An MCP client waits for no one but itself, and a caller that must answer the approval
-        itself could not do so in this call.
+        An MCP client is not kept waiting for a person. An agent that has to answer the approval
+        itself can't do so while it waits for this call.
         """
         if self._stays or stream.status != "awaiting_permission":
             return False

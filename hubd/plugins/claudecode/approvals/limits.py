@@ -36,19 +36,19 @@ def check_limits(given: Mapping[str, Any], own: Mapping[str, Any] | None) -> Non
     if own is None:
         return
     for grant in given.get("grants") or ():
-        if not any(_covers(held, grant) for held in own.get("grants") or ()):
+        if not any(_covers(own_grant, grant) for own_grant in own.get("grants") or ()):
             raise _refusal("grant", grant)
     for rule in given.get("allowed_tools") or ():
-        held = own.get("allowed_tools") or ()
-        if rule not in held and rule.partition("(")[0] not in held:
+        own_rules = own.get("allowed_tools") or ()
+        if rule not in own_rules and rule.partition("(")[0] not in own_rules:
             raise _refusal("tool rule", rule)
     mode = given.get("permission_mode")
     if mode is not None and _rank(mode) > _rank(own.get("permission_mode") or "default"):
         raise _refusal("permission mode", mode)
 
 
-def _covers(held: str, grant: str) -> bool:
-    return held == grant or fnmatchcase(grant, held) or grant.startswith(f"{held}.")
+def _covers(own: str, grant: str) -> bool:
+    return own == grant or fnmatchcase(grant, own) or grant.startswith(f"{own}.")
 
 
 def _rank(mode: str) -> int:

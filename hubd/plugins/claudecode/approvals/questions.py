@@ -42,7 +42,7 @@ class Question:
         self.tool_use_id = tool_use_id
         self.agent_id = agent_id
         self.asked_at = time.monotonic()
-        # True from the moment at which the program is about to hear the answer.
+        # True just before the answer is written to the program.
         self.is_answered = False
         self.task: asyncio.Task[None]
 

@@ -399,8 +399,8 @@ async def page(
     return [ApprovalRow._make(row) for row in rows]
 
 
-def untold(tx: Tx, session_id: bytes) -> list[ApprovalRow]:
-    """Return the calls of a session that its agent does not know the end of, and was not told.
+def unreported(tx: Tx, session_id: bytes) -> list[ApprovalRow]:
+    """Return the calls of a session with an end that must still be reported to its agent.
 
     They are lost, or they had started when their chat ended.
     """
@@ -412,8 +412,8 @@ def untold(tx: Tx, session_id: bytes) -> list[ApprovalRow]:
     return [ApprovalRow._make(row) for row in tx.raw.execute(sql, (session_id,)).fetchall()]
 
 
-def set_told(tx: Tx, keys: Sequence[int]) -> None:
-    """Note that an agent was told about calls."""
+def mark_reported(tx: Tx, keys: Sequence[int]) -> None:
+    """Note that the end of these calls was reported to the agent."""
     sql = "UPDATE claudecode_approvals SET told = 1 WHERE key = ?"
     tx.raw.executemany(sql, [(key,) for key in keys])
 

@@ -1,4 +1,4 @@
-"""Who may answer an approval, and who is asked. No I/O."""
+"""The actors that may answer an approval, and those that are asked. No I/O."""
 
 import json
 

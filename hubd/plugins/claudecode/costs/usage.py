@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic_core import to_json
 
-from hubd.plugins.claudecode.protocol.updates import TurnResult
+from hubd.plugins.claudecode.protocol.messages import ResultLine
 from hubd.storage.by_id import rows_by_id
 from hubd.storage.database import Database, Tx
 from hubd.storage.readers import Value
@@ -77,7 +77,7 @@ def end_turn(
     tx: Tx,
     stream: int,
     session_id: bytes,
-    result: TurnResult | None,
+    result: ResultLine | None,
     turn: Mapping[str, Any],
     now: int,
 ) -> None:

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
-from hubd.plugins.claudecode.protocol.updates import TurnResult
+from hubd.plugins.claudecode.protocol.messages import ResultLine
 
 # The prefix of `claude`'s internal notes among the errors of an interrupted turn.
 DIAGNOSTIC: Final = "[ede_diagnostic]"
@@ -25,7 +25,7 @@ def explain(status: int, stderr_tail: str) -> str:
     return f"{sentence}: {lines[-1].removeprefix('Error: ')}" if lines else sentence
 
 
-def explain_result(result: TurnResult) -> str:
+def explain_result(result: ResultLine) -> str:
     """Return why a turn failed: the errors that its result line lists, else its text."""
     listed = result.raw.get("errors")
     texts = [text for text in listed if isinstance(text, str)] if isinstance(listed, list) else []

@@ -38,7 +38,6 @@ from hubd.plugins.claudecode.protocol.updates import (
     OtherLine,
     SessionStarted,
     ToolResult,
-    TurnResult,
     UnreadableLine,
     Update,
 )
@@ -72,7 +71,7 @@ class Accumulator:
             case Init(session_id, model, cwd, tools, raw):
                 return [SessionStarted(session_id, model, cwd, tools, raw)]
             case ResultLine():
-                return [*self._close(None), _turn_result(message)]
+                return [*self._close(None), message]
             case ControlRequest(subtype=subtype, raw=raw):
                 return [OtherLine(f"control_request/{subtype}", raw)]
             case ControlResponse(subtype=subtype, raw=raw):
@@ -196,20 +195,5 @@ def _tool_result(line: UserLine, tool_use_id: str, block: dict[str, Any]) -> Too
         is_error=block.get("is_error") is True,
         block=block,
         uuid=line.uuid,
-        raw=line.raw,
-    )
-
-
-def _turn_result(line: ResultLine) -> TurnResult:
-    return TurnResult(
-        subtype=line.subtype,
-        is_error=line.is_error,
-        result=line.result,
-        session_id=line.session_id,
-        usage=line.usage,
-        cost_usd=line.cost_usd,
-        num_turns=line.num_turns,
-        api_error_status=line.api_error_status,
-        terminal_reason=line.terminal_reason,
         raw=line.raw,
     )

@@ -61,7 +61,10 @@ class UserLine(NamedTuple):
 
 
 class ResultLine(NamedTuple):
-    """The end of a turn. `subtype` is not reliable: it is "success" for an API error too."""
+    """The end of a turn, of which there may be none or several.
+
+    `is_error` decides whether the turn failed: `subtype` is "success" for an API error too.
+    """
 
     subtype: str | None
     is_error: bool

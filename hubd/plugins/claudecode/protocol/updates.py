@@ -10,6 +10,7 @@ started it in `parent_tool_use_id`, and come between those of the main conversat
 
 from typing import Any, Literal
 
+from hubd.plugins.claudecode.protocol.messages import ResultLine
 from hubd.wire.lazy_dataclass import dataclass
 
 # The kind of a block. `tool_use` are calls of all types; `other` is stored and not shown.
@@ -108,22 +109,6 @@ class ToolResult:
 
 
 @dataclass(frozen=True)
-class TurnResult:
-    """The end of a turn. There may be none or several. `is_error` decides, not `subtype`."""
-
-    subtype: str | None
-    is_error: bool
-    result: str | None
-    session_id: str | None
-    usage: dict[str, Any]
-    cost_usd: float | None
-    num_turns: int | None
-    api_error_status: int | None
-    terminal_reason: str | None
-    raw: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class OtherLine:
     """A line that no other update represents, in full."""
 
@@ -146,7 +131,7 @@ Update = (
     | BlockFinished
     | MessageFinished
     | ToolResult
-    | TurnResult
+    | ResultLine
     | OtherLine
     | UnreadableLine
 )

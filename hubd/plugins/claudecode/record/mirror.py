@@ -24,6 +24,7 @@ from hubd.plugins.claudecode.handles import (
     TurnRef,
     block_handle,
 )
+from hubd.plugins.claudecode.protocol.messages import ResultLine
 from hubd.plugins.claudecode.protocol.updates import (
     BlockDelta,
     BlockFinished,
@@ -33,7 +34,6 @@ from hubd.plugins.claudecode.protocol.updates import (
     OtherLine,
     SessionStarted,
     ToolResult,
-    TurnResult,
     UnreadableLine,
     Update,
 )
@@ -111,10 +111,10 @@ class Mirror:
         # The id of the program's own session; set by its first line.
         self.native_id: str | None = None
         # The result lines so far: one in most turns, another one for a background subagent.
-        self._results: tuple[TurnResult, ...] = ()
+        self._results: tuple[ResultLine, ...] = ()
 
     @property
-    def result(self) -> TurnResult | None:
+    def result(self) -> ResultLine | None:
         """The newest result line."""
         return self._results[-1] if self._results else None
 
@@ -263,7 +263,7 @@ class Mirror:
                 self._finish_message(tx, update, now)
             case ToolResult():
                 self._tool_result(tx, update, now)
-            case TurnResult():
+            case ResultLine():
                 self._results = (*self._results, update)
                 self.native_id = update.session_id or self.native_id
             case OtherLine():

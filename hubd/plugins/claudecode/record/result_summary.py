@@ -4,13 +4,13 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from hubd.plugins.claudecode.protocol.updates import TurnResult
+from hubd.plugins.claudecode.protocol.messages import ResultLine
 
 # Fields of the result line that are left out of the last event of a chat.
 _NOT_IN_EVENT: Final = frozenset(("type", "result", "uuid", "session_id"))
 
 
-def summary(results: Sequence[TurnResult]) -> dict[str, Any]:
+def summary(results: Sequence[ResultLine]) -> dict[str, Any]:
     """Return the fields of the result line for the last event of a chat.
 
     The text of the answer is left out, because the `content` events have it. If there are several

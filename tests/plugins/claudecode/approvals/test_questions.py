@@ -18,9 +18,9 @@ async def unused(*_: Any) -> Any:
 @pytest.fixture
 def questions() -> Questions:
     hub, db = cast(Host, None), cast(Database, None)
-    made = Questions(hub, db, unused, 1, Actor("hub"), unused, lambda: None)
-    made._open["r"] = Question("toolu_1", None)
-    return made
+    opened = Questions(hub, db, unused, 1, Actor("hub"), unused, lambda: None)
+    opened._open["r"] = Question("toolu_1", None)
+    return opened
 
 
 def result_of(call: str) -> ToolResult:

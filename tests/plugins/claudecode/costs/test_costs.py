@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hubd.plugins.claudecode.costs.budget import remaining
 from hubd.plugins.claudecode.costs.usage import Spent, by_model, end_turn
-from hubd.plugins.claudecode.protocol.updates import TurnResult
+from hubd.plugins.claudecode.protocol.messages import ResultLine
 from tests.plugins.claudecode.chat_support import Failure, World, run, say, world
 from tests.plugins.claudecode.scripted_chat import NOW, begin_chat, claude_hub
 from tests.support import call_events
@@ -21,10 +21,10 @@ MODELS = {
 }
 
 
-def result(cost: float | None, models: Any = None, rounds: int = 2) -> TurnResult:
+def result(cost: float | None, models: Any = None, rounds: int = 2) -> ResultLine:
     usage = {"input_tokens": 11, "output_tokens": 7}
     raw = {} if models is None else {"modelUsage": models}
-    return TurnResult("success", False, "x", None, usage, cost, rounds, None, None, raw)
+    return ResultLine("success", False, "x", None, usage, cost, rounds, None, None, raw)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.plugins.claudecode.chat_support import (
     HANG,
     EngineName,
     Failure,
-    Said,
+    RoleAndBlocks,
     World,
     asking,
     fail,
@@ -33,19 +33,19 @@ async def here(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     engine: EngineName = request.param
-    async with world(tmp_path, monkeypatch, engine) as made:
-        yield made
+    async with world(tmp_path, monkeypatch, engine) as running:
+        yield running
 
 
 def exchanges(here: World, *said: str) -> list[tuple[str, str]]:
     """Return the context of a conversation with these answers and a last prompt."""
-    found = []
+    collected = []
     for text in said:
-        found += [("user", asking(here.engine, say(text))), ("assistant", text)]
-    return found[:-1]
+        collected += [("user", asking(here.engine, say(text))), ("assistant", text)]
+    return collected[:-1]
 
 
-async def messages(here: World, name: str = "s") -> list[Said]:
+async def messages(here: World, name: str = "s") -> list[RoleAndBlocks]:
     """The context of a session up to its newest prompt."""
     context = await here.context(name)
     return context[:-1] if context[-1][0] == "assistant" else context
@@ -54,7 +54,7 @@ async def messages(here: World, name: str = "s") -> list[Said]:
 async def test_a_second_chat_gets_the_first_turn_as_context(here: World) -> None:
     await here.chat(say("one"))
     await here.chat(say("two"))
-    assert text_of(await here.told()) == exchanges(here, "one", "two")
+    assert text_of(await here.model_messages()) == exchanges(here, "one", "two")
 
 
 async def test_a_fork_at_the_head_shares_the_tree_and_continues_separately(here: World) -> None:
@@ -62,9 +62,9 @@ async def test_a_fork_at_the_head_shares_the_tree_and_continues_separately(here:
     forked = await here.one("fork", name="s", new_name="fork")
     assert forked["head"]["node_id"] == await here.head()
     await here.chat(say("two"), name="fork")
-    assert text_of(await here.told("fork")) == exchanges(here, "one", "two")
+    assert text_of(await here.model_messages("fork")) == exchanges(here, "one", "two")
     await here.chat(say("three"))
-    assert text_of(await here.told()) == exchanges(here, "one", "three")
+    assert text_of(await here.model_messages()) == exchanges(here, "one", "three")
     trees = {(await here.session(name))["head"]["tree_id"] for name in ("s", "fork")}
     assert len(trees) == 1
     natives = {(await here.session(name))["claude_session_id"] for name in ("s", "fork")}
@@ -79,12 +79,12 @@ async def test_a_fork_at_an_earlier_message_gets_the_messages_up_to_it(here: Wor
     # The last digits of a node's id are enough.
     await here.one("fork", name="s", new_name="early", at=early[-12:])
     await here.chat(say("other"), name="early")
-    told = await here.told("early")
-    assert [text for _, text in text_of(told)][1:] == ["one", asking(here.engine, say("other"))]
-    assert told == await messages(here, "early")
+    sent = await here.model_messages("early")
+    assert [text for _, text in text_of(sent)][1:] == ["one", asking(here.engine, say("other"))]
+    assert sent == await messages(here, "early")
     # The one that was forked knows nothing of it.
     await here.chat(say("four"))
-    assert text_of(await here.told())[1:] == [
+    assert text_of(await here.model_messages())[1:] == [
         ("assistant", "one"),
         *exchanges(here, "two", "three", "four"),
     ]
@@ -98,12 +98,12 @@ async def test_a_fork_at_a_message_with_a_tool_call_gets_the_result_of_the_tool(
     assert first.of("complete")[0]["new_head"] == closing["position"]
     await here.one("fork", name="s", new_name="mid", at=calling["position"]["node_id"])
     await here.chat(say("other"), name="mid")
-    told = await here.told("mid")
-    assert told == await messages(here, "mid")
-    assert is_sound(told)
-    [result] = [block for _, blocks in told for block in blocks if block["type"] == "tool_result"]
+    sent = await here.model_messages("mid")
+    assert sent == await messages(here, "mid")
+    assert is_sound(sent)
+    [result] = [block for _, blocks in sent for block in blocks if block["type"] == "tool_result"]
     assert "from the tool" in str(result["content"])
-    assert "done" not in [text for _, text in text_of(told)]
+    assert "done" not in [text for _, text in text_of(sent)]
 
 
 async def test_after_set_head_the_next_chat_starts_a_branch_and_both_are_listed(
@@ -115,13 +115,13 @@ async def test_after_set_head_the_next_chat_starts_a_branch_and_both_are_listed(
     late = await here.head()
     await here.one("set_head", name="s", node_id=early)
     await here.chat(say("three"))
-    assert text_of(await here.told()) == exchanges(here, "one", "three")
+    assert text_of(await here.model_messages()) == exchanges(here, "one", "three")
     listed = await here.one("list_branches", name="s", node_id=early)
     prompts = [asking(here.engine, say(text)) for text in ("two", "three")]
     assert [branch["summary"] for branch in listed["branches"]] == prompts
     await here.one("set_head", name="s", node_id=late)
     await here.chat(say("four"))
-    assert text_of(await here.told()) == exchanges(here, "one", "two", "four")
+    assert text_of(await here.model_messages()) == exchanges(here, "one", "two", "four")
 
 
 async def test_the_context_from_the_tree_equals_the_request_of_the_native_session(
@@ -129,10 +129,10 @@ async def test_the_context_from_the_tree_equals_the_request_of_the_native_sessio
 ) -> None:
     await here.chat(think("hm"), say("one"), run("echo two"), run("false"), **BASH)
     await here.chat(say("three"))
-    told = await here.told()
-    assert told == await messages(here)
-    assert is_sound(told)
-    kinds = {block["type"] for _, blocks in told for block in blocks}
+    sent = await here.model_messages()
+    assert sent == await messages(here)
+    assert is_sound(sent)
+    kinds = {block["type"] for _, blocks in sent for block in blocks}
     assert kinds == {"text", "thinking", "tool_use", "tool_result"}
 
 
@@ -145,9 +145,9 @@ async def test_without_its_native_file_a_session_gets_the_same_context_from_the_
     here.native_file(gone).unlink()
     await here.chat(say("three"))
     assert (await here.session())["claude_session_id"] != gone
-    told = await here.told()
-    assert told[:-1] == before
-    assert text_of(told[-1:]) == [("user", asking(here.engine, say("three")))]
+    sent = await here.model_messages()
+    assert sent[:-1] == before
+    assert text_of(sent[-1:]) == [("user", asking(here.engine, say("three")))]
 
 
 async def test_a_message_missing_from_the_native_file_comes_from_the_tree(here: World) -> None:
@@ -160,7 +160,7 @@ async def test_a_message_missing_from_the_native_file_comes_from_the_tree(here: 
     file.write_bytes(b"".join(lines[:kept]))
     await here.one("fork", name="s", new_name="fork")
     await here.chat(say("three"), name="fork")
-    assert text_of(await here.told("fork")) == exchanges(here, "one", "two", "three")
+    assert text_of(await here.model_messages("fork")) == exchanges(here, "one", "two", "three")
 
 
 def asking_two(here: World) -> bytes:
@@ -176,10 +176,10 @@ async def test_an_ephemeral_chat_gets_the_context_and_is_not_part_of_the_next_on
     aside = await here.chat(say("aside"), ephemeral=True)
     assert aside.status == "complete"
     if here.engine == "claude":
-        assert text_of(await here.told()) == exchanges(here, "one", "aside")
+        assert text_of(await here.model_messages()) == exchanges(here, "one", "aside")
     assert await here.head() == head
     await here.chat(say("two"))
-    assert text_of(await here.told()) == exchanges(here, "one", "two")
+    assert text_of(await here.model_messages()) == exchanges(here, "one", "two")
 
 
 async def test_a_failed_turn_stays_in_the_tree_but_not_in_the_next_context(
@@ -195,8 +195,8 @@ async def test_a_failed_turn_stays_in_the_tree_but_not_in_the_next_context(
     assert failed.events[-1]["message"] == failed.error
     assert await here.head() == head
     await here.chat(say("two"))
-    assert text_of(await here.told()) == exchanges(here, "one", "two")
-    assert await here.told() == await messages(here)
+    assert text_of(await here.model_messages()) == exchanges(here, "one", "two")
+    assert await here.model_messages() == await messages(here)
     listed = await here.one("list_branches", name="s", node_id=head)
     assert [branch["summary"] for branch in listed["branches"]] == [
         asking(here.engine, fail()),
@@ -210,7 +210,7 @@ async def test_a_failed_first_turn_does_not_move_the_head(here: World) -> None:
     assert (await here.chat(fail())).status == "failed"
     assert await here.head() == head
     await here.chat(say("two"))
-    assert text_of(await here.told()) == exchanges(here, "two")
+    assert text_of(await here.model_messages()) == exchanges(here, "two")
 
 
 async def test_a_cancelled_chat_keeps_its_text_and_the_session_continues(here: World) -> None:
@@ -227,7 +227,7 @@ async def test_a_cancelled_chat_keeps_its_text_and_the_session_continues(here: W
     assert ended.of("content")[0]["complete"] is False
     assert await here.head() == head
     await here.chat(say("two"))
-    assert text_of(await here.told()) == exchanges(here, "one", "two")
+    assert text_of(await here.model_messages()) == exchanges(here, "one", "two")
 
 
 async def test_a_chat_cancelled_in_a_tool_leaves_the_head_at_the_message_with_the_call(
@@ -243,25 +243,25 @@ async def test_a_chat_cancelled_in_a_tool_leaves_the_head_at_the_message_with_th
     assert await here.head() == message["position"]["node_id"]
     assert await here.survivors() == set()
     await here.chat(say("two"))
-    told = await here.told()
-    assert is_sound(told)
-    assert text_of(told)[-1] == ("user", asking(here.engine, say("two")))
+    sent = await here.model_messages()
+    assert is_sound(sent)
+    assert text_of(sent)[-1] == ("user", asking(here.engine, say("two")))
 
 
 async def test_text_nodes_and_handles_of_other_plugins_are_part_of_the_context(here: World) -> None:
     created = await here.one("arbor.tree_create")
     tree = created["tree_id"]
     note = await here.one("arbor.node_create_text", tree_id=tree, content="a note")
-    heard = await here.one("echo.once", message="an echo")
+    received = await here.one("echo.once", message="an echo")
     echo = await here.one(
         "arbor.node_create_external",
         tree_id=tree,
         parent=note["node_id"],
-        handle=heard["handle"],
+        handle=received["handle"],
     )
     await here.one("create", name="s", tree_id=tree, node_id=echo["node_id"])
     await here.chat(say("one"))
-    [(role, blocks)] = await here.told()
+    [(role, blocks)] = await here.model_messages()
     assert role == "user"
     assert blocks[0]["text"] == "a note"
     assert "an echo" in blocks[1]["text"]
@@ -272,12 +272,12 @@ async def test_text_nodes_and_handles_of_other_plugins_are_part_of_the_context(h
     )
     await here.one("set_head", name="s", node_id=later["node_id"])
     await here.chat(say("two"))
-    told = await here.told()
-    assert [block["text"] for block in told[-1][1]] == [
+    sent = await here.model_messages()
+    assert [block["text"] for block in sent[-1][1]] == [
         "by the way",
         asking(here.engine, say("two")),
     ]
-    assert told == await messages(here)
+    assert sent == await messages(here)
 
 
 async def test_two_sessions_on_one_tree_have_separate_contexts(here: World) -> None:
@@ -287,7 +287,7 @@ async def test_two_sessions_on_one_tree_have_separate_contexts(here: World) -> N
     await here.chat(say("of a"), name="a")
     await here.chat(say("of b"), name="b")
     await here.chat(say("more of a"), name="a")
-    assert text_of(await here.told("a")) == exchanges(here, "of a", "more of a")
+    assert text_of(await here.model_messages("a")) == exchanges(here, "of a", "more of a")
     owners = await here.one("arbor.tree_get_refs", tree_id=tree)
     assert {f"claudecode:{(await here.session(name))['id']}" for name in ("a", "b")} <= set(
         owners["owners"]
@@ -301,7 +301,7 @@ async def test_a_fork_survives_the_deletion_of_its_source(here: World) -> None:
     with pytest.raises(Failure, match="not_found"):
         await here.one("get", name="s")
     await here.chat(say("two"), name="fork")
-    assert text_of(await here.told("fork")) == exchanges(here, "one", "two")
+    assert text_of(await here.model_messages("fork")) == exchanges(here, "one", "two")
 
 
 async def test_a_busy_session_cannot_be_moved_or_deleted(here: World) -> None:
@@ -320,6 +320,6 @@ async def test_export_ends_at_the_given_node(here: World) -> None:
     await here.chat(say("three"))
     exported = await here.one("sessions_export", name="s", node_id=early)
     history = native.read_history(Path(exported["path"]))
-    found = native.conversation(history).messages
-    written = plain({"role": each.role, "content": each.content} for each in found)
+    native_messages = native.conversation(history).messages
+    written = plain({"role": each.role, "content": each.content} for each in native_messages)
     assert written == await here.context(node_id=early)

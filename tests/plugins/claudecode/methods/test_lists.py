@@ -23,8 +23,8 @@ BASH: dict[str, Any] = {"allowed_tools": ["Bash"]}
 
 @pytest.fixture
 async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    async with world(tmp_path, monkeypatch, "offline") as made:
-        yield made
+    async with world(tmp_path, monkeypatch, "offline") as running:
+        yield running
 
 
 # Messages
@@ -43,10 +43,10 @@ async def test_each_message_of_a_conversation_has_its_node_and_time(
     ]
     for message in messages:
         assert isinstance(message["created_at"], int)
-        [found] = await here.call("plexus.resolve_handle", handle=message["handle"])
+        [resolved] = await here.call("plexus.resolve_handle", handle=message["handle"])
         # The result of a tool belongs to the message with the call.
         gave = message["content"][0]["type"] == "tool_result"
-        assert found["data"]["role"] == ("assistant" if gave else message["role"])
+        assert resolved["data"]["role"] == ("assistant" if gave else message["role"])
     await here.one("fork", name="s", new_name="branch", at=messages[3]["node_id"])
     assert await here.call("get_conversation", name="branch") == messages[:4]
     await here.one("set_head", name="s", node_id=messages[1]["node_id"])
@@ -84,9 +84,9 @@ async def test_messages_of_a_session_file_have_no_node_and_whole_seconds(here: W
     assert isinstance(listed["modified_at"], int)
     assert native_id != exported["claude_session_id"]
     messages = await here.call("sessions_get", claude_session_id=exported["claude_session_id"])
-    told = await here.call("get_conversation", name="s")
+    sent = await here.call("get_conversation", name="s")
     assert [message["created_at"] for message in messages] == [
-        message["created_at"] for message in told
+        message["created_at"] for message in sent
     ]
     assert {(message["node_id"], message["handle"]) for message in messages} == {(None, None)}
 
@@ -213,17 +213,17 @@ async def test_a_branch_names_the_sessions_whose_head_is_in_it(here: World) -> N
     tip = (await here.one("get_tree", name="s"))["head"]
     await here.one("fork", name="s", new_name="tip", at=tip["node_id"])
     await here.chat(say("elsewhere"), name="unrelated")
-    found = await here.one("list_branches", name="s", node_id=start["node_id"])
-    assert start["tree_id"] == tip["tree_id"] == found["tree_id"]
-    branches = {branch["summary"]: branch["sessions"] for branch in found["branches"]}
+    listed = await here.one("list_branches", name="s", node_id=start["node_id"])
+    assert start["tree_id"] == tip["tree_id"] == listed["tree_id"]
+    branches = {branch["summary"]: branch["sessions"] for branch in listed["branches"]}
     assert branches == {"say: two": ["s", "tip"], "say: else": ["other"]}
     # And above all of them.
     first, *_ = await here.call("get_conversation", name="s")
     place = {"tree_id": tip["tree_id"], "node_id": first["node_id"]}
     for _ in range(2):
         place["node_id"] = (await here.one("arbor.node_get", **place))["node"]["parent"]
-    found = await here.one("list_branches", name="s", node_id=place["node_id"])
-    assert [branch["sessions"] for branch in found["branches"]] == [["s", "other", "stays", "tip"]]
+    listed = await here.one("list_branches", name="s", node_id=place["node_id"])
+    assert [branch["sessions"] for branch in listed["branches"]] == [["s", "other", "stays", "tip"]]
 
 
 # Handles

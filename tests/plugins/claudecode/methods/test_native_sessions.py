@@ -36,8 +36,10 @@ async def here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> AsyncIterator[World]:
     """The real `claude` in the longer runs; else the offline agent in its place."""
-    async with world(tmp_path, monkeypatch, "claude", stand_in=request.param == "offline") as made:
-        yield made
+    async with world(
+        tmp_path, monkeypatch, "claude", stand_in=request.param == "offline"
+    ) as running:
+        yield running
 
 
 # For a test that the offline agent cannot replace.
@@ -82,9 +84,9 @@ async def test_a_session_of_claude_is_listed_read_imported_and_continued(here: W
     # It goes on natively: the same session, with all that was said.
     await here.chat(say("four"))
     assert (await here.session())["claude_session_id"] == session_id
-    told = await here.told()
-    assert told[:-1] == read
-    assert is_sound(told)
+    messages = await here.model_messages()
+    assert messages[:-1] == read
+    assert is_sound(messages)
 
 
 async def test_a_second_import_adds_only_new_messages(here: World) -> None:
@@ -105,8 +107,8 @@ async def test_a_second_import_adds_only_new_messages(here: World) -> None:
     assert (await here.one("sessions_import", claude_session_id=session_id))["messages"] == 0
     await by_hand(here, say("four"), resume=session_id)
     assert (await here.one("sessions_import", claude_session_id=session_id))["messages"] == 2
-    said = [text for role, text in text_of(await here.context(name)) if role == "assistant"]
-    assert said == ["one", "two", "three", "four"]
+    texts = [text for role, text in text_of(await here.context(name)) if role == "assistant"]
+    assert texts == ["one", "two", "three", "four"]
     turns = [branch["turn_index"] for branch in await branches(here, name)]
     assert turns == [0]
 
@@ -115,8 +117,8 @@ async def branches(here: World, name: str) -> list[dict[str, Any]]:
     """How the conversation of a session began."""
     tree = (await here.session(name))["head"]["tree_id"]
     root = (await here.one("arbor.tree_get", tree_id=tree))["tree"]["root"]
-    found = await here.one("list_branches", name=name, node_id=root)
-    return list(found["branches"])
+    answer = await here.one("list_branches", name=name, node_id=root)
+    return list(answer["branches"])
 
 
 async def test_broken_lines_are_counted_and_the_rest_is_imported(here: World) -> None:
@@ -153,9 +155,9 @@ async def test_claude_resumes_an_exported_session_with_its_whole_history(here: W
     assert native_id != (await here.session())["claude_session_id"]
     assert Path(exported["path"]) == here.native_file(native_id)
     assert await by_hand(here, say("by hand"), resume=native_id) == native_id
-    told = plain(here.api.conversations[-1])
-    assert told[:-1] == before
-    assert text_of(told)[-1] == ("user", "SAY[by hand]")
+    messages = plain(here.api.conversations[-1])
+    assert messages[:-1] == before
+    assert text_of(messages)[-1] == ("user", "SAY[by hand]")
     # And it comes back whole.
     imported = await here.one("sessions_import", claude_session_id=native_id, name="back")
     assert imported["corrupt"] == 0
@@ -171,7 +173,7 @@ async def test_an_imported_session_can_be_forked_at_any_of_its_messages(here: Wo
     await here.one("sessions_import", claude_session_id=session_id)
     await here.one("fork", name="s", new_name="fork", at=early)
     await here.chat(say("other"), name="fork")
-    assert [text for _, text in text_of(await here.told("fork"))] == [
+    assert [text for _, text in text_of(await here.model_messages("fork"))] == [
         asking(here.engine, say("one")),
         "one",
         asking(here.engine, say("other")),
@@ -185,7 +187,7 @@ async def test_a_native_session_that_another_program_continued_does_not_change_t
     session_id = (await here.session())["claude_session_id"]
     await by_hand(here, say("unheard"), resume=session_id)
     await here.chat(say("two"))
-    assert await here.told() == (await here.context())[:-1]
+    assert await here.model_messages() == (await here.context())[:-1]
 
 
 async def test_many_imports_at_once_create_one_session(here: World) -> None:
@@ -209,8 +211,8 @@ async def test_many_imports_at_once_add_new_messages_once(here: World) -> None:
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     problems = [each for each in outcomes if isinstance(each, BaseException)]
     assert all(isinstance(each, Failure) and each.code == "conflict" for each in problems)
-    said = [text for role, text in text_of(await here.context()) if role == "assistant"]
-    assert said == ["one", "two"]
+    texts = [text for role, text in text_of(await here.context()) if role == "assistant"]
+    assert texts == ["one", "two"]
 
 
 async def test_of_many_first_imports_under_different_names_one_creates_a_session(
@@ -270,8 +272,8 @@ async def test_an_import_into_a_busy_session_is_refused_and_changes_nothing(
     await here.one("cancel", stream_id=stream)
     imported = await here.one("sessions_import", claude_session_id=session_id)
     assert imported["messages"] == (2 if grown else 0)
-    said = [text for role, text in text_of(await here.context()) if role == "assistant"]
-    assert said == (["one", "two"] if grown else ["one"])
+    texts = [text for role, text in text_of(await here.context()) if role == "assistant"]
+    assert texts == (["one", "two"] if grown else ["one"])
 
 
 async def test_an_import_is_refused_if_the_head_moves_during_it(
@@ -284,9 +286,9 @@ async def test_an_import_is_refused_if_the_head_moves_during_it(
     look = ClaudeCode._new_messages
 
     async def look_and_let_others_chat(*asked: Any) -> list[native.NativeMessage]:
-        found = await look(*asked)
+        outcome = await look(*asked)
         await here.chat(say("elsewhere"))
-        return found
+        return outcome
 
     monkeypatch.setattr(ClaudeCode, "_new_messages", look_and_let_others_chat)
     with pytest.raises(Failure, match="conflict"):

@@ -40,8 +40,8 @@ Json = dict[str, Any]
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[tuple[Hub, ClaudeCode]]:
-    async with claude_hub(tmp_path) as found:
-        yield found
+    async with claude_hub(tmp_path) as hub_and_plugin:
+        yield hub_and_plugin
 
 
 async def resolve(hub: Hub, handle: str) -> Json:
@@ -68,12 +68,12 @@ async def test_a_turn_resolves_to_its_prompt_and_status(running: tuple[Hub, Clau
     hub, plugin = running
     chat = await replay(plugin, "plain")
     [handle] = await handles_of(hub, chat, "turn")
-    found = await resolve(hub, handle)
-    assert (found["kind"], found["summary"]) == ("turn", "turn 0: hello")
-    assert (found["data"]["prompt"], found["data"]["status"]) == ("hello", "complete")
+    resolved = await resolve(hub, handle)
+    assert (resolved["kind"], resolved["summary"]) == ("turn", "turn 0: hello")
+    assert (resolved["data"]["prompt"], resolved["data"]["status"]) == ("hello", "complete")
     init = json.loads(LINES["plain"][0])
-    assert found["data"]["data"]["model"] == init["model"]
-    assert found["data"]["data"]["native_id"] == init["session_id"]
+    assert resolved["data"]["data"]["model"] == init["model"]
+    assert resolved["data"]["data"]["native_id"] == init["session_id"]
 
 
 async def test_messages_resolve_with_their_blocks(running: tuple[Hub, ClaudeCode]) -> None:
@@ -81,8 +81,8 @@ async def test_messages_resolve_with_their_blocks(running: tuple[Hub, ClaudeCode
     chat = await replay(plugin, "thinking")
     by_role = {}
     for handle in await handles_of(hub, chat, "message"):
-        found = await resolve(hub, handle)
-        by_role[found["data"]["role"]] = found
+        resolved = await resolve(hub, handle)
+        by_role[resolved["data"]["role"]] = resolved
     user, assistant = by_role["user"], by_role["assistant"]
     assert user["data"]["content"] == [{"type": "text", "text": "hello"}]
     assert user["summary"] == "user: hello"
@@ -95,8 +95,8 @@ async def test_messages_resolve_with_their_blocks(running: tuple[Hub, ClaudeCode
 def whole_blocks(name: str) -> list[Json]:
     """The blocks of a transcript as the program gave them."""
     lines = [json.loads(line) for line in LINES[name]]
-    said = [line["message"]["content"] for line in lines if line["type"] == "assistant"]
-    return [block for content in said for block in content]
+    texts = [line["message"]["content"] for line in lines if line["type"] == "assistant"]
+    return [block for content in texts for block in content]
 
 
 async def test_text_and_thinking_resolve_unchanged(
@@ -106,13 +106,13 @@ async def test_text_and_thinking_resolve_unchanged(
     chat = await replay(plugin, "thinking")
     thinking, text = whole_blocks("thinking")
     [handle] = await handles_of(hub, chat, "thinking")
-    found = await resolve(hub, handle)
-    assert found["data"]["block"] == thinking
-    assert found["data"]["block"]["signature"] == thinking["signature"] != ""
-    assert (found["data"]["text"], found["data"]["complete"]) == (thinking["thinking"], True)
+    resolved = await resolve(hub, handle)
+    assert resolved["data"]["block"] == thinking
+    assert resolved["data"]["block"]["signature"] == thinking["signature"] != ""
+    assert (resolved["data"]["text"], resolved["data"]["complete"]) == (thinking["thinking"], True)
     [handle] = await handles_of(hub, chat, "content")
-    found = await resolve(hub, handle)
-    assert (found["data"]["block"], found["data"]["text"]) == (text, text["text"])
+    resolved = await resolve(hub, handle)
+    assert (resolved["data"]["block"], resolved["data"]["text"]) == (text, text["text"])
 
 
 async def test_a_signature_resolves_unchanged(
@@ -140,17 +140,17 @@ async def test_tool_calls_and_results_resolve(
     chat = await replay(plugin, "bash_autoallow")
     [use] = [block for block in whole_blocks("bash_autoallow") if block["type"] == "tool_use"]
     [handle] = await handles_of(hub, chat, "tool_use")
-    found = await resolve(hub, handle)
-    assert found["data"]["tool_name"] == use["name"]
-    assert (found["data"]["input"], found["data"]["block"]) == (use["input"], use)
+    resolved = await resolve(hub, handle)
+    assert resolved["data"]["tool_name"] == use["name"]
+    assert (resolved["data"]["input"], resolved["data"]["block"]) == (use["input"], use)
     [handle] = await handles_of(hub, chat, "tool_result")
-    found = await resolve(hub, handle)
-    assert found["kind"] == "output"
-    assert found["data"]["block"]["tool_use_id"] == use["id"]
-    assert not found["data"]["is_error"]
+    resolved = await resolve(hub, handle)
+    assert resolved["kind"] == "output"
+    assert resolved["data"]["block"]["tool_use_id"] == use["id"]
+    assert not resolved["data"]["is_error"]
     events = [record["event"] for record in await records_of(hub, chat)]
     [given] = [event for event in events if event["type"] == "tool_result"]
-    assert given["output"] == found["data"]["output"]
+    assert given["output"] == resolved["data"]["output"]
 
 
 async def test_a_large_tool_result_is_stored_once_until_its_tree_is_removed(
@@ -199,8 +199,8 @@ async def test_a_tool_call_with_any_name_and_id_has_a_handle(
     [handle] = await handles_of(hub, chat, "tool_use")
     assert (await resolve(hub, handle))["data"]["tool_name"] == name
     [handle] = await handles_of(hub, chat, "tool_result")
-    found = await resolve(hub, handle)
-    assert (found["data"]["block"], found["data"]["is_error"]) == (result, True)
+    resolved = await resolve(hub, handle)
+    assert (resolved["data"]["block"], resolved["data"]["is_error"]) == (result, True)
 
 
 async def test_every_event_resolves(running: tuple[Hub, ClaudeCode]) -> None:
@@ -208,10 +208,10 @@ async def test_every_event_resolves(running: tuple[Hub, ClaudeCode]) -> None:
     chat = await replay(plugin, "plain")
     for record in await records_of(hub, chat):
         event = record["event"]
-        found = await resolve(hub, event.pop("handle"))
-        assert (found["kind"], found["summary"]) == ("event", event["type"])
-        assert found["data"]["event"] == event
-        assert (found["data"]["seq"], found["data"]["event_type"]) == (
+        resolved = await resolve(hub, event.pop("handle"))
+        assert (resolved["kind"], resolved["summary"]) == ("event", event["type"])
+        assert resolved["data"]["event"] == event
+        assert (resolved["data"]["seq"], resolved["data"]["event_type"]) == (
             record["seq"],
             event["type"],
         )
@@ -219,12 +219,12 @@ async def test_every_event_resolves(running: tuple[Hub, ClaudeCode]) -> None:
 
 async def test_a_session_resolves(running: tuple[Hub, ClaudeCode]) -> None:
     hub, _ = running
-    [made] = await call_events(hub, "claudecode.create", name="s", model="offline")
-    found = await resolve(hub, made["handle"])
-    assert (found["kind"], found["summary"]) == ("session", "session s")
-    assert found["data"]["session"]["id"] == made["id"]
+    [created] = await call_events(hub, "claudecode.create", name="s", model="offline")
+    resolved = await resolve(hub, created["handle"])
+    assert (resolved["kind"], resolved["summary"]) == ("session", "session s")
+    assert resolved["data"]["session"]["id"] == created["id"]
     await call_events(hub, "claudecode.delete", name="s")
-    error = await call_error(hub, "plexus.resolve_handle", handle=made["handle"])
+    error = await call_error(hub, "plexus.resolve_handle", handle=created["handle"])
     assert error["code"] == "handle_target_missing"
 
 
@@ -232,10 +232,10 @@ async def test_a_session_whose_tree_was_archived_can_be_deleted(
     running: tuple[Hub, ClaudeCode],
 ) -> None:
     hub, _ = running
-    [made] = await call_events(hub, "claudecode.create", name="s", model="offline")
-    await call_events(hub, "arbor.tree_archive", tree_id=made["head"]["tree_id"], force=True)
+    [created] = await call_events(hub, "claudecode.create", name="s", model="offline")
+    await call_events(hub, "arbor.tree_archive", tree_id=created["head"]["tree_id"], force=True)
     await call_events(hub, "claudecode.delete", name="s")
-    error = await call_error(hub, "plexus.resolve_handle", handle=made["handle"])
+    error = await call_error(hub, "plexus.resolve_handle", handle=created["handle"])
     assert error["code"] == "handle_target_missing"
 
 
@@ -243,9 +243,9 @@ async def test_an_id_wins_over_an_equal_name(
     running: tuple[Hub, ClaudeCode],
 ) -> None:
     hub, _ = running
-    [made] = await call_events(hub, "claudecode.create", name="s")
-    await call_events(hub, "claudecode.create", name=made["id"])
-    assert (await resolve(hub, made["handle"]))["data"]["name"] == "s"
+    [created] = await call_events(hub, "claudecode.create", name="s")
+    await call_events(hub, "claudecode.create", name=created["id"])
+    assert (await resolve(hub, created["handle"]))["data"]["name"] == "s"
 
 
 # While it grows, and when it broke off
@@ -260,8 +260,8 @@ async def test_an_unfinished_message_has_its_blocks_so_far(
     await chat.begin_block()
     handles = await handles_of(hub, chat, "message")
     [handle] = [entry for entry in handles if entry.endswith(":assistant")]
-    found = await resolve(hub, handle)
-    assert [block["text"] for block in found["data"]["content"]] == ["first", ""]
+    resolved = await resolve(hub, handle)
+    assert [block["text"] for block in resolved["data"]["content"]] == ["first", ""]
 
 
 async def test_a_block_that_was_cut_off_is_not_complete(running: tuple[Hub, ClaudeCode]) -> None:
@@ -304,7 +304,7 @@ async def test_a_handle_does_not_resolve_a_blob_of_another_kind(
 ) -> None:
     hub, plugin = running
     chat = await replay(plugin, "bash_autoallow")
-    known = {
+    existing = {
         method: (await handles_of(hub, chat, method))[0].split(":")[3]
         for method in ("turn", "message", "content", "tool_use", "tool_result")
     }
@@ -317,7 +317,7 @@ async def test_a_handle_does_not_resolve_a_blob_of_another_kind(
         "tool_result": ":t:false",
     }
     for method, ending in rest.items():
-        for kind, blob_id in known.items():
+        for kind, blob_id in existing.items():
             if kind != method:
                 handle = f"claudecode@1.0.0::{method}:{blob_id}{ending}"
                 error = await call_error(hub, "plexus.resolve_handle", handle=handle)
@@ -342,8 +342,8 @@ async def test_the_schema_lists_every_handle_type(running: tuple[Hub, ClaudeCode
     [schema] = await call_events(hub, "claudecode.schema")
     fields = {entry["method"]: list(entry["meta_fields"]) for entry in schema["handles"]}
     names = {
-        method: [field["name"] if isinstance(field, dict) else field for field in found]
-        for method, found in fields.items()
+        method: [field["name"] if isinstance(field, dict) else field for field in values]
+        for method, values in fields.items()
     }
     assert names == {
         "turn": ["turn_id", "turn_index"],

@@ -29,8 +29,8 @@ SECRET = "sk-very-secret"
 
 @pytest.fixture
 async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    async with world(tmp_path, monkeypatch, "offline") as made:
-        yield made
+    async with world(tmp_path, monkeypatch, "offline") as running:
+        yield running
 
 
 async def with_both_agents(here: World, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
@@ -43,8 +43,8 @@ async def with_both_agents(here: World, monkeypatch: pytest.MonkeyPatch, program
 
 def changes_named(items: list[Event]) -> str:
     """The names after the colon of the guidance about changed options."""
-    [told] = [item["suggestion"] for item in items if item.get("error_type") == "options_changed"]
-    return str(told).rpartition(": ")[2]
+    [advice] = [item["suggestion"] for item in items if item.get("error_type") == "options_changed"]
+    return str(advice).rpartition(": ")[2]
 
 
 async def test_options_of_an_existing_session_change_with_the_chat_that_gives_them(
@@ -164,9 +164,9 @@ async def test_secrets_of_mcp_servers_are_stored_and_not_returned(here: World) -
         await here.items("claudecode.chat", name="s", prompt="say: hi", mcp_config={"b": {}}),
     ]
     assert [answer for answer in answers if SECRET in json.dumps(answer)] == []
-    shown = (await here.one("get", name="fork"))["options"]["mcp_config"]
-    assert shown["web"]["headers"] == {"Authorization": HIDDEN}
-    assert shown["local"]["env"] == {"KEY": HIDDEN}
+    public_config = (await here.one("get", name="fork"))["options"]["mcp_config"]
+    assert public_config["web"]["headers"] == {"Authorization": HIDDEN}
+    assert public_config["local"]["env"] == {"KEY": HIDDEN}
     assert here.hub.database is not None
     rows = await here.hub.database.fetch_rows("SELECT options FROM claudecode_sessions")
     assert SECRET in str(rows)

@@ -61,20 +61,20 @@ def entry(uuid: str, parent: str | None, content: list[Block] | str, **more: Any
     message = {"role": role, "content": content}
     if role == "assistant":
         message |= {"id": more.pop("id"), "model": MODEL}
-    known = {"isSidechain": False, "timestamp": "2026-01-01T00:00:00.000Z", "sessionId": SESSION}
-    return {"parentUuid": parent, "type": role, "message": message, "uuid": uuid, **known, **more}
+    fields = {"isSidechain": False, "timestamp": "2026-01-01T00:00:00.000Z", "sessionId": SESSION}
+    return {"parentUuid": parent, "type": role, "message": message, "uuid": uuid, **fields, **more}
 
 
 def attachment(uuid: str, parent: str | None) -> Entry:
     """A line that stands in the chain and says nothing."""
     attached = {"type": "date", "date": "2026-01-01"}
-    known = {"isSidechain": False, "timestamp": "2026-01-01T00:00:00.000Z", "sessionId": SESSION}
+    fields = {"isSidechain": False, "timestamp": "2026-01-01T00:00:00.000Z", "sessionId": SESSION}
     return {
         "parentUuid": parent,
         "type": "attachment",
         "attachment": attached,
         "uuid": uuid,
-        **known,
+        **fields,
     }
 
 

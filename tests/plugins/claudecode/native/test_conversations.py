@@ -40,7 +40,7 @@ def words(messages: list[NativeMessage]) -> list[str]:
     ]
 
 
-def said(history: NativeHistory, leaf: str | None = None) -> list[str]:
+def texts_of(history: NativeHistory, leaf: str | None = None) -> list[str]:
     return words(conversation(history, leaf).messages)
 
 
@@ -52,10 +52,10 @@ def test_attachments_keep_the_chain_and_are_not_shown() -> None:
         entry("b", "y", [text("answer")], id="msg_1"),
         attachment("z", "b"),
     )
-    told = conversation(history)
-    assert words(told.messages) == ["user: question", "assistant: answer"]
-    assert [message.parent_uuid for message in told.messages] == [None, "a"]
-    assert (told.leaf, told.notes) == ("b", [])
+    parsed = conversation(history)
+    assert words(parsed.messages) == ["user: question", "assistant: answer"]
+    assert [message.parent_uuid for message in parsed.messages] == [None, "a"]
+    assert (parsed.leaf, parsed.notes) == ("b", [])
 
 
 def test_meta_entries_and_subagents_keep_the_chain_and_are_not_shown() -> None:
@@ -65,7 +65,7 @@ def test_meta_entries_and_subagents_keep_the_chain_and_are_not_shown() -> None:
         entry("b", "m", [text("answer")], id="msg_1"),
         entry("s", "b", [text("said by a subagent")], id="msg_2", isSidechain=True),
     )
-    assert said(history) == ["user: question", "assistant: answer"]
+    assert texts_of(history) == ["user: question", "assistant: answer"]
     assert [leaf.uuid for leaf in leaves(history)] == ["b"]
 
 
@@ -99,21 +99,21 @@ def test_parallel_calls_and_results_beside_the_chain_are_included() -> None:
 
 
 def test_results_between_the_blocks_of_a_message_come_after_it() -> None:
-    told = conversation(recorded("interleaved")).messages
-    assert words(told)[1:4] == [
+    messages = conversation(recorded("interleaved")).messages
+    assert words(messages)[1:4] == [
         "assistant: x tool_use tool_use tool_use",
         "user: tool_result tool_result tool_result",
         "assistant: done",
     ]
-    calls = [block["id"] for block in told[1].content[1:]]
-    assert [block["tool_use_id"] for block in told[2].content] == calls
+    calls = [block["id"] for block in messages[1].content[1:]]
+    assert [block["tool_use_id"] for block in messages[2].content] == calls
 
 
 def test_a_branch_is_defined_by_its_leaf() -> None:
     history = recorded("parallel")
     newer, older = leaves(history)
-    assert said(history, newer.uuid) == said(history)
-    assert said(history, older.uuid)[-3:] == [
+    assert texts_of(history, newer.uuid) == texts_of(history)
+    assert texts_of(history, older.uuid)[-3:] == [
         "assistant: done",
         "user: SAY[second]",
         "assistant: second",
@@ -164,32 +164,32 @@ def test_the_same_message_on_two_branches_is_two_messages() -> None:
         entry("c", None, "go on"),
         entry("d", "c", [text("two")], id="msg_1"),
     )
-    assert said(history) == ["user: go on", "assistant: two"]
-    assert said(history, "b") == ["user: go", "assistant: one"]
+    assert texts_of(history) == ["user: go on", "assistant: two"]
+    assert texts_of(history, "b") == ["user: go", "assistant: one"]
 
 
 def test_a_summary_replaces_messages_and_keeps_preserved_ones() -> None:
     history = recorded("compacted")
-    told = conversation(history)
-    shown = words(told.messages)
-    assert shown[0].startswith("user: This session is being continued")
+    parsed = conversation(history)
+    visible = words(parsed.messages)
+    assert visible[0].startswith("user: This session is being continued")
     # Kept word for word, and sent by claude at this place.
-    assert shown[1] == "assistant: two"
-    assert shown[-2:] == ["user: SAY[three]", "assistant: three"]
-    assert told.summarised is not None
-    assert said(history, told.summarised) == [
+    assert visible[1] == "assistant: two"
+    assert visible[-2:] == ["user: SAY[three]", "assistant: three"]
+    assert parsed.summarised is not None
+    assert texts_of(history, parsed.summarised) == [
         "user: SAY[one]",
         "assistant: one",
         "user: SAY[two]",
         "assistant: two",
     ]
-    assert [leaf.uuid for leaf in leaves(history)] == [told.leaf]
+    assert [leaf.uuid for leaf in leaves(history)] == [parsed.leaf]
 
 
 def summary(uuid: str, summarised: str, *kept: str) -> dict[str, Any]:
-    known = {"subtype": "compact_boundary", "logicalParentUuid": summarised}
+    fields = {"subtype": "compact_boundary", "logicalParentUuid": summarised}
     updates = {"preservedMessages": {"anchorUuid": f"{uuid}-text", "uuids": list(kept)}}
-    return {**attachment(uuid, None), "type": "system", **known, "compactMetadata": updates}
+    return {**attachment(uuid, None), "type": "system", **fields, "compactMetadata": updates}
 
 
 def test_preserved_messages_appear_once_and_missing_ones_are_noted() -> None:
@@ -201,10 +201,10 @@ def test_preserved_messages_appear_once_and_missing_ones_are_noted() -> None:
         entry("s-text", "s", "in short"),
         entry("c", "s-text", "go on"),
     )
-    told = conversation(history)
-    assert words(told.messages) == ["user: in short", "assistant: just now", "user: go on"]
-    assert told.notes == ["the summary keeps entry gone, which is missing from the file"]
-    assert told.summarised == "x"
+    parsed = conversation(history)
+    assert words(parsed.messages) == ["user: in short", "assistant: just now", "user: go on"]
+    assert parsed.notes == ["the summary keeps entry gone, which is missing from the file"]
+    assert parsed.summarised == "x"
 
 
 def test_summarised_messages_are_not_a_branch() -> None:
@@ -215,7 +215,7 @@ def test_summarised_messages_are_not_a_branch() -> None:
         entry("s-text", "s", "in short"),
     ]
     assert [leaf.uuid for leaf in leaves(history_of(*lines))] == ["s-text"]
-    assert said(history_of(*lines), "x") == ["user: long ago"]
+    assert texts_of(history_of(*lines), "x") == ["user: long ago"]
 
 
 def test_messages_about_failed_requests_are_marked() -> None:
@@ -226,16 +226,16 @@ def test_messages_about_failed_requests_are_marked() -> None:
 
 def test_a_missing_parent_ends_the_path_with_a_note() -> None:
     history = history_of(entry("b", "gone", "question"), entry("c", "b", [text("a")], id="msg_1"))
-    told = conversation(history)
-    assert words(told.messages) == ["user: question", "assistant: a"]
-    assert told.notes == ["entry b follows gone, which is missing from the file"]
+    parsed = conversation(history)
+    assert words(parsed.messages) == ["user: question", "assistant: a"]
+    assert parsed.notes == ["entry b follows gone, which is missing from the file"]
 
 
 def test_a_circle_of_parents_ends_the_path_with_a_note() -> None:
     history = history_of(entry("a", "b", "question"), entry("b", "a", [text("hm")], id="msg_1"))
-    told = conversation(history)
-    assert words(told.messages) == ["user: question", "assistant: hm"]
-    assert told.notes == ["entry a follows b, which follows it"]
+    parsed = conversation(history)
+    assert words(parsed.messages) == ["user: question", "assistant: hm"]
+    assert parsed.notes == ["entry a follows b, which follows it"]
     assert [leaf.uuid for leaf in leaves(history)] == ["b"]
 
 
@@ -283,16 +283,16 @@ def test_every_visible_entry_appears_at_most_once(
     lines: list[dict[str, Any]],
 ) -> None:
     history = history_of(*lines)
-    shown = {each.uuid for each in history.entries if each.is_shown}
+    visible = {each.uuid for each in history.entries if each.is_shown}
     ends = [leaf.uuid for leaf in leaves(history)]
     assert len(set(ends)) == len(ends)
     for leaf in [None, *ends]:
-        told = conversation(history, leaf)
-        uuids = [uuid for message in told.messages for uuid in message.uuids]
+        parsed = conversation(history, leaf)
+        uuids = [uuid for message in parsed.messages for uuid in message.uuids]
         assert len(set(uuids)) == len(uuids)
-        assert set(uuids) <= shown
+        assert set(uuids) <= visible
         assert leaf is None or leaf in uuids
-        for before, after in pairwise(told.messages):
+        for before, after in pairwise(parsed.messages):
             assert after.parent_uuid == before.uuids[-1]
 
 
@@ -300,17 +300,17 @@ def test_every_visible_entry_appears_at_most_once(
 def test_if_parents_come_first_every_visible_entry_is_on_a_branch(
     lines: list[dict[str, Any]],
 ) -> None:
-    known: set[str] = set()
+    existing: set[str] = set()
     ordered = []
     for line in lines:
-        if line.get("parentUuid") in {None, *known} and line.get("uuid") not in known:
+        if line.get("parentUuid") in {None, *existing} and line.get("uuid") not in existing:
             ordered.append(line)
-            known.add(line.get("uuid", ""))
+            existing.add(line.get("uuid", ""))
     history = history_of(*ordered)
-    told = {
+    messages = {
         uuid
         for leaf in leaves(history)
         for message in conversation(history, leaf.uuid).messages
         for uuid in message.uuids
     }
-    assert told == {each.uuid for each in history.entries if each.is_shown}
+    assert messages == {each.uuid for each in history.entries if each.is_shown}

@@ -38,7 +38,7 @@ from tests.plugins.claudecode.native.native_content import (
     user,
 )
 
-Said = list[tuple[str, list[dict[str, Any]]]]
+RoleAndBlocks = list[tuple[str, list[dict[str, Any]]]]
 
 
 class Claude(Program):
@@ -48,7 +48,7 @@ class Claude(Program):
         super().__init__(directory, claude_program(), api_url=api.url, CLAUDE_CODE_MAX_RETRIES="0")
         self.api = api
 
-    async def sends(self, session_id: str = SESSION) -> Said:
+    async def sends(self, session_id: str = SESSION) -> RoleAndBlocks:
         """Resume a session; return the messages that are sent, without the new prompt."""
         await self.ask("SAY[the next]", f"--resume={session_id}", "--model", MODEL)
         *before, (role, content) = sent(self.api.conversations[-1])
@@ -59,9 +59,9 @@ class Claude(Program):
         """The session's file."""
         return session_file(self.environment, self.cwd, session_id)
 
-    def tells(self, session_id: str = SESSION, leaf: str | None = None) -> Said:
+    def conversation(self, session_id: str = SESSION, leaf: str | None = None) -> RoleAndBlocks:
         """The conversation as we read it."""
-        return told(conversation(read_history(self.file(session_id)), leaf).messages)
+        return plain(conversation(read_history(self.file(session_id)), leaf).messages)
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ async def claude(tmp_path: Path) -> AsyncIterator[Claude]:
         yield Claude(tmp_path, api)
 
 
-def sent(messages: list[dict[str, Any]]) -> Said:
+def sent(messages: list[dict[str, Any]]) -> RoleAndBlocks:
     """Return the messages of a request, without the additions of claude."""
-    said: Said = []
+    words: RoleAndBlocks = []
     for message in messages:
         content = message["content"]
         blocks = [text(content)] if isinstance(content, str) else content
@@ -82,11 +82,11 @@ def sent(messages: list[dict[str, Any]]) -> Said:
             if not str(block.get("text")).startswith("<system-reminder>")
         ]
         if message["role"] != "system":
-            said.append((message["role"], kept))
-    return said
+            words.append((message["role"], kept))
+    return words
 
 
-def told(messages: list[NativeMessage]) -> Said:
+def plain(messages: list[NativeMessage]) -> RoleAndBlocks:
     return [(message.role, message.content) for message in messages]
 
 
@@ -116,12 +116,12 @@ EVERYTHING = [
 @pytest.mark.soak
 async def test_claude_sends_a_written_session_unchanged(claude: Claude) -> None:
     last = write(claude, EVERYTHING)
-    assert await claude.sends() == told(EVERYTHING)
+    assert await claude.sends() == plain(EVERYTHING)
     # It went on from where the file ended, in the same file.
     history = read_history(claude.file())
     [asked] = [each for each in history.entries if each.parent_uuid == last]
     assert asked.blocks == [text("SAY[the next]")]
-    assert claude.tells()[: len(EVERYTHING)] == told(EVERYTHING)
+    assert claude.conversation()[: len(EVERYTHING)] == plain(EVERYTHING)
 
 
 def is_result(line: Line) -> bool:
@@ -150,18 +150,18 @@ async def test_a_session_of_claude_is_read_as_claude_sends_it(claude: Claude) ->
         finally:
             os.close(descriptor)
         assert await running.end() == 0
-    found = claude.tells()
-    [_, (_, called), (_, results), (_, last)] = found
+    model_input = claude.conversation()
+    [_, (_, called), (_, results), (_, last)] = model_input
     assert [block["type"] for block in called] == ["thinking", "text", "tool_use", "tool_use"]
     keys = [block["id"] for block in called[2:]]
     assert [block["tool_use_id"] for block in results] == keys[::-1]
     assert [block["type"] for block in last] == ["thinking", "text"]
-    assert await claude.sends() == found
+    assert await claude.sends() == model_input
     # Under another name it is the same conversation.
     copy = SESSION.replace("1", "2")
     messages = conversation(read_history(claude.file())).messages
     write(claude, messages, copy)
-    assert await claude.sends(copy) == told(messages)
+    assert await claude.sends(copy) == plain(messages)
 
 
 @pytest.mark.soak
@@ -169,16 +169,16 @@ async def test_branches_of_a_file_are_read_as_claude_sent_them(claude: Claude) -
     first = await claude.ask("SAY[one]", "--session-id", SESSION)
     at = first.of_type("assistant")[-1]["uuid"]
     await claude.ask("SAY[two]", f"--resume={SESSION}")
-    before = claude.tells()
+    before = claude.conversation()
     await claude.ask("SAY[other]", f"--resume={SESSION}", "--resume-session-at", at)
     newer, older = leaves(read_history(claude.file()))
-    assert claude.tells(leaf=older.uuid) == before
-    assert claude.tells(leaf=newer.uuid) == claude.tells()
-    assert claude.tells()[-2:] == [
+    assert claude.conversation(leaf=older.uuid) == before
+    assert claude.conversation(leaf=newer.uuid) == claude.conversation()
+    assert claude.conversation()[-2:] == [
         ("user", [text("SAY[other]")]),
         ("assistant", [text("other")]),
     ]
-    assert await claude.sends() == claude.tells(leaf=newer.uuid)
+    assert await claude.sends() == claude.conversation(leaf=newer.uuid)
 
 
 @pytest.mark.soak
@@ -201,7 +201,7 @@ async def test_preserved_messages_of_a_summary_are_read_where_claude_sends_them(
     await claude.ask("SAY[one]", "--session-id", SESSION)
     await claude.ask("SAY[two]", f"--resume={SESSION}")
     await claude.ask("/compact", f"--resume={SESSION}")
-    summary, kept, *commands = claude.tells()
+    summary, kept, *commands = claude.conversation()
     assert kept == ("assistant", [text("two")])
     assert all(content[0]["text"].startswith("<") for _, content in commands)
     assert (await claude.sends())[:2] == [summary, kept]
@@ -260,8 +260,8 @@ async def test_claude_continues_the_conversation_that_is_read_without_a_leaf(
 ) -> None:
     claude.file().parent.mkdir(parents=True)
     claude.file().write_bytes(encoded(*lines))
-    expected = claude.tells()
-    assert claude.tells(leaf=leaf) == expected
+    expected = claude.conversation()
+    assert claude.conversation(leaf=leaf) == expected
     assert await claude.sends() == expected
 
 
@@ -274,15 +274,15 @@ async def test_claude_is_found_in_a_directory_with_a_long_and_strange_name(
     (claude.cwd / "link").symlink_to(real)
     claude.cwd = claude.cwd / "link"
     await claude.ask("SAY[one]", "--session-id", SESSION)
-    [found] = Path(claude.environment["CLAUDE_CONFIG_DIR"]).rglob(f"{SESSION}.jsonl")
-    assert claude.file() == found
+    [file] = Path(claude.environment["CLAUDE_CONFIG_DIR"]).rglob(f"{SESSION}.jsonl")
+    assert claude.file() == file
     own = await asyncio.to_thread(list_sessions, claude.environment, claude.cwd)
     [session] = own
-    assert (session.path, session.cwd, session.prompt) == (found, str(real), "SAY[one]")
+    assert (session.path, session.cwd, session.prompt) == (file, str(real), "SAY[one]")
     assert session.messages == 2
     # A file that is not there yet would get the same place.
     other = SESSION.replace("1", "2")
-    assert claude.file(other).parent == found.parent
+    assert claude.file(other).parent == file.parent
 
 
 def offline_beside_claude(directory: Path) -> Program:
@@ -297,15 +297,15 @@ def offline_beside_claude(directory: Path) -> Program:
 async def test_a_file_of_the_offline_agent_is_read_alike(tmp_path: Path) -> None:
     offline = offline_beside_claude(tmp_path)
     prompt = "think: hm\nsay: first\nrun: echo one\nsay: done"
-    said = await offline.ask(prompt, "--session-id", SESSION, "--allowedTools=Bash")
+    output = await offline.ask(prompt, "--session-id", SESSION, "--allowedTools=Bash")
     history = read_history(session_file(offline.environment, offline.cwd, SESSION))
     asked, called, results, last = conversation(history).messages
     assert asked.content == [text(prompt)]
     assert [block["type"] for block in called.content] == ["thinking", "text", "tool_use"]
-    assert results.content == said.blocks("user")
+    assert results.content == output.blocks("user")
     assert last.content == [text("done")]
-    shown = [line["uuid"] for line in said.lines if line["type"] in ("assistant", "user")]
-    assert [uuid for each in (called, results, last) for uuid in each.uuids] == shown
+    visible = [line["uuid"] for line in output.lines if line["type"] in ("assistant", "user")]
+    assert [uuid for each in (called, results, last) for uuid in each.uuids] == visible
     [session] = list_sessions(offline.environment, offline.cwd)
     assert (session.prompt, session.messages) == (prompt.replace("\n", " "), 4)
 
@@ -313,10 +313,10 @@ async def test_a_file_of_the_offline_agent_is_read_alike(tmp_path: Path) -> None
 async def test_the_offline_agent_continues_a_written_session(tmp_path: Path) -> None:
     offline = offline_beside_claude(tmp_path)
     write(offline, EVERYTHING)
-    said = await offline.ask("next", f"--resume={SESSION}")
-    assert f"history: {len(EVERYTHING)} messages" in said.lines[-1]["result"]
+    output = await offline.ask("next", f"--resume={SESSION}")
+    assert f"history: {len(EVERYTHING)} messages" in output.lines[-1]["result"]
     messages = conversation(
         read_history(session_file(offline.environment, offline.cwd, SESSION))
     ).messages
-    assert told(messages)[: len(EVERYTHING)] == told(EVERYTHING)
+    assert plain(messages)[: len(EVERYTHING)] == plain(EVERYTHING)
     assert messages[len(EVERYTHING)].content == [text("next")]

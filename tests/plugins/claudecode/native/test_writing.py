@@ -42,8 +42,8 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=timezone(timedelta(hours=2))
 
 
 def write(path: Path, messages: Sequence[NativeMessage], **more: Any) -> str:
-    known: dict[str, Any] = {"session_id": SESSION, "cwd": Path("/work"), "version": "2.1.325"}
-    return write_session(path, messages=messages, **known, now=NOW, **more)
+    fields: dict[str, Any] = {"session_id": SESSION, "cwd": Path("/work"), "version": "2.1.325"}
+    return write_session(path, messages=messages, **fields, now=NOW, **more)
 
 
 def answers_some_calls(messages: Sequence[NativeMessage]) -> bool:
@@ -64,12 +64,12 @@ def test_a_written_conversation_is_read_back(
     path = tmp_path_factory.mktemp("written") / f"{SESSION}.jsonl"
     last = write(path, messages)
     history = read_history(path)
-    told = conversation(history)
+    parsed = conversation(history)
     *earlier, final = messages
     if final.model is None and any(block["type"] == "tool_use" for block in final.content):
         final = replace(final, model="<synthetic>")
-    assert told.messages == [*earlier, final]
-    assert (told.leaf, told.notes, history.corrupt) == (last, [], 0)
+    assert parsed.messages == [*earlier, final]
+    assert (parsed.leaf, parsed.notes, history.corrupt) == (last, [], 0)
     assert [leaf.uuid for leaf in leaves(history)] == [last]
 
 
@@ -84,15 +84,15 @@ def test_missing_ids_and_times_are_generated(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     blocks = [THOUGHT, text("hi"), call("1")]
     last = write(path, [user(text("a"), IMAGE), assistant(*blocks), user(result("1"), result("2"))])
-    asked, said, results = conversation(read_history(path)).messages
-    assert (asked.content, said.content) == ([text("a"), IMAGE], blocks)
+    asked, words, results = conversation(read_history(path)).messages
+    assert (asked.content, words.content) == ([text("a"), IMAGE], blocks)
     # As in Claude's files: one entry for each block, and one for the user's message.
-    assert [len(message.uuids) for message in (asked, said, results)] == [1, 3, 1]
+    assert [len(message.uuids) for message in (asked, words, results)] == [1, 3, 1]
     assert results.uuids == (last,)
-    for message in (asked, said, results):
+    for message in (asked, words, results):
         assert message.timestamp == "2026-01-02T01:04:05.678Z"
         assert all(str(UUID(uuid)) == uuid for uuid in message.uuids)
-    assert said.message_id is not None
+    assert words.message_id is not None
 
 
 def test_entries_have_the_fields_of_claudes_entries(tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_times_are_written_in_utc(tmp_path: Path) -> None:
     stamps = []
     for name, now in [("a", NOW), ("b", NOW.astimezone(UTC))]:
         path = tmp_path / name
-        known: dict[str, Any] = {"session_id": SESSION, "cwd": Path("/"), "version": "1"}
-        write_session(path, messages=[user(text("x"))], now=now, **known)
+        fields: dict[str, Any] = {"session_id": SESSION, "cwd": Path("/"), "version": "1"}
+        write_session(path, messages=[user(text("x"))], now=now, **fields)
         stamps.append(conversation(read_history(path)).messages[0].timestamp)
     assert stamps[0] == stamps[1]
 
@@ -191,8 +191,8 @@ TURN = [
 
 
 def restore(file: Path, messages: Sequence[NativeMessage]) -> bool:
-    known: dict[str, Any] = {"session_id": SESSION, "cwd": Path("/work"), "version": "2.1.325"}
-    return restore_entries(file, messages=messages, **known, now=NOW)
+    fields: dict[str, Any] = {"session_id": SESSION, "cwd": Path("/work"), "version": "2.1.325"}
+    return restore_entries(file, messages=messages, **fields, now=NOW)
 
 
 @pytest.mark.parametrize("lines", range(8))
@@ -207,8 +207,8 @@ def test_lost_entries_of_a_turn_are_restored(tmp_path: Path, lines: int) -> None
     for _ in range(2):
         assert restore(file, messages) is (lines > 0)
         if lines > 0:
-            told = conversation(read_history(file)).messages
-            assert [each.content for each in told[2:]] == [each.content for each in TURN]
+            sent = conversation(read_history(file)).messages
+            assert [each.content for each in sent[2:]] == [each.content for each in TURN]
             assert len(file.read_bytes().splitlines()) == len(complete) + 2
             assert inspect(file, "toolu_3").kind == "open"
 
@@ -218,8 +218,8 @@ def test_a_turn_is_restored_if_its_prompt_was_sent_with_attachments(tmp_path: Pa
     prompt = user(text("a file"), text("go"), uuids=("p",))
     write(file, [prompt, TURN[1]])
     assert restore(file, [replace(TURN[0], uuids=()), *TURN[1:]]) is True
-    told = conversation(read_history(file)).messages
-    assert [each.content for each in told] == [each.content for each in (prompt, *TURN[1:])]
+    messages = conversation(read_history(file)).messages
+    assert [each.content for each in messages] == [each.content for each in (prompt, *TURN[1:])]
 
 
 def test_a_file_of_another_turn_is_not_restored(tmp_path: Path) -> None:

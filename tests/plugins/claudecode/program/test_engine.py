@@ -44,9 +44,9 @@ def settings(**given: str) -> Settings:
 def test_claude_is_chosen_if_it_is_found(
     somewhere: dict[str, str], model: str | None, before: str | None
 ) -> None:
-    found = choose(settings(), model, before, somewhere)
-    assert found == Engine("claude", (f"{somewhere['PATH']}/claude",))
-    assert found == choose(settings(engine="claude"), model, before, somewhere)
+    engine = choose(settings(), model, before, somewhere)
+    assert engine == Engine("claude", (f"{somewhere['PATH']}/claude",))
+    assert engine == choose(settings(engine="claude"), model, before, somewhere)
 
 
 @pytest.mark.parametrize("engine", ["auto", "claude", "offline"])
@@ -64,12 +64,12 @@ def test_the_setting_offline_decides_for_every_session(
 
 
 @pytest.mark.parametrize("before", [None, "offline"])
-def test_without_claude_the_offline_agent_answers_and_says_how_to_get_it(
+def test_without_claude_the_offline_agent_answers_with_advice_to_install_it(
     nowhere: dict[str, str], before: str | None
 ) -> None:
-    found = choose(settings(), "opus", before, nowhere)
-    assert found == Engine("offline", OFFLINE_PROGRAM, INSTALL)
-    assert "pip install 'hubd[claude]'" in found.advice
+    engine = choose(settings(), "opus", before, nowhere)
+    assert engine == Engine("offline", OFFLINE_PROGRAM, INSTALL)
+    assert "pip install 'hubd[claude]'" in engine.advice
 
 
 @pytest.mark.parametrize(("engine", "before"), [("auto", "claude"), ("claude", None)])

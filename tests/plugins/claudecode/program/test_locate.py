@@ -91,9 +91,9 @@ def test_the_current_directory_is_never_searched(
     ],
 )
 def test_the_usual_places_are_searched(home: Path, tmp_path: Path, place: str) -> None:
-    found = program(tmp_path / place / "claude")
+    expected = program(tmp_path / place / "claude")
     environ = {"HOME": str(home), "NPM_CONFIG_PREFIX": str(tmp_path / "npm")}
-    assert locate(None, environ) == Located(found, str(found.parent))
+    assert locate(None, environ) == Located(expected, str(expected.parent))
 
 
 def test_of_several_node_versions_the_newest_is_taken(home: Path) -> None:

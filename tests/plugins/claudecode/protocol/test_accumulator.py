@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubd.plugins.claudecode.protocol.accumulator import Accumulator
-from hubd.plugins.claudecode.protocol.messages import Message, StreamEvent, read_line
+from hubd.plugins.claudecode.protocol.messages import Message, ResultLine, StreamEvent, read_line
 from hubd.plugins.claudecode.protocol.updates import (
     BlockDelta,
     BlockFinished,
@@ -27,7 +27,6 @@ from hubd.plugins.claudecode.protocol.updates import (
     MessageStarted,
     OtherLine,
     ToolResult,
-    TurnResult,
     Update,
 )
 from tests.plugins.claudecode.protocol.test_messages import TRANSCRIPTS
@@ -124,7 +123,7 @@ def golden(name: str) -> str:
     numbers = {id(message.raw): number for number, message in enumerate(raws(name), 1)}
 
     def plain(update: Update) -> dict[str, Any]:
-        fields = asdict(update)
+        fields = update._asdict() if isinstance(update, ResultLine) else asdict(update)
         raw = getattr(update, "raw", None)
         if raw is not None:
             fields["raw"] = f"line {numbers[id(raw)]}"
@@ -154,10 +153,10 @@ def test_deltas_of_a_transcript_make_up_its_blocks(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_line_except_stream_events_is_complete_in_an_update(name: str) -> None:
-    held = [getattr(update, "raw", None) for update in updates_of_transcript(name)]
+    lines_of_updates = [getattr(update, "raw", None) for update in updates_of_transcript(name)]
     for message in raws(name):
         if not isinstance(message, StreamEvent):
-            assert any(raw is message.raw for raw in held)
+            assert any(raw is message.raw for raw in lines_of_updates)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -338,7 +337,7 @@ def test_a_background_subagent_has_messages_after_its_call_was_answered() -> Non
     order = [
         (type(update), getattr(update, "parent_tool_use_id", None) is not None)
         for update in updates
-        if isinstance(update, ToolResult | MessageFinished | TurnResult)
+        if isinstance(update, ToolResult | MessageFinished | ResultLine)
     ]
     assert order == [
         (ToolResult, False),
@@ -348,8 +347,8 @@ def test_a_background_subagent_has_messages_after_its_call_was_answered() -> Non
         (MessageFinished, True),
         (MessageFinished, True),
         (MessageFinished, False),
-        (TurnResult, False),
-        (TurnResult, False),
+        (ResultLine, False),
+        (ResultLine, False),
     ]
 
 

@@ -245,10 +245,10 @@ def test_damaged_repeated_and_lost_lines_keep_the_guarantees(
     messages = [read_line(one) for one in lines]
     updates = updates_of(messages, exit_status=data.draw(st.sampled_from([None, 0, 1, -9])))
     assert_blocks_are_finished_once(updates)
-    held = Counter(id(getattr(update, "raw", None)) for update in updates)
+    raws = Counter(id(getattr(update, "raw", None)) for update in updates)
     for message in messages:
         if not isinstance(message, StreamEvent | Broken):
-            assert held[id(message.raw)]
+            assert raws[id(message.raw)]
 
 
 # ---- single rules --------------------------------------------------------------------------
@@ -267,8 +267,8 @@ def delta(**fields: Any) -> Message:
 
 
 def test_a_new_message_cuts_off_the_one_before() -> None:
-    said = delta(type="text_delta", text="so far")
-    updates = updates_of([*begun(type="text", text=""), said, *begun("m2", type="text", text="")])
+    piece = delta(type="text_delta", text="so far")
+    updates = updates_of([*begun(type="text", text=""), piece, *begun("m2", type="text", text="")])
     cut = finished(updates)[0]
     assert (cut.message_id, cut.block["text"], cut.complete) == ("m", "so far", False)
     kinds = [type(update) for update in updates]
@@ -276,8 +276,8 @@ def test_a_new_message_cuts_off_the_one_before() -> None:
 
 
 def test_a_restarted_stream_with_the_same_id_continues_with_new_blocks() -> None:
-    said = delta(type="text_delta", text="first")
-    updates = updates_of([*begun(type="text", text=""), said, *begun(type="text", text=""), said])
+    piece = delta(type="text_delta", text="first")
+    updates = updates_of([*begun(type="text", text=""), piece, *begun(type="text", text=""), piece])
     assert_blocks_are_finished_once(updates)
     assert [(b.index, b.block["text"]) for b in finished(updates)] == [(0, "first"), (1, "first")]
 
@@ -324,9 +324,9 @@ def test_a_streamed_message_without_a_stop_reason_is_incomplete() -> None:
 
 
 def test_the_result_of_its_call_ends_the_message_of_a_subagent() -> None:
-    said = whole_line([{"type": "text", "text": "x"}], 0, parent="t")
+    piece = whole_line([{"type": "text", "text": "x"}], 0, parent="t")
     result = {"type": "tool_result", "tool_use_id": "t", "content": "done"}
-    updates = updates_of([said, line(type="user", message={"content": [result]})])
+    updates = updates_of([piece, line(type="user", message={"content": [result]})])
     assert [type(update) for update in updates][-2:] == [MessageFinished, ToolResult]
 
 
@@ -359,8 +359,8 @@ def test_tool_input_that_is_not_a_json_object_is_kept_as_text(text: str) -> None
 
 def test_citations_are_kept_with_their_text() -> None:
     citation = {"type": "char_location", "cited_text": "x"}
-    said = delta(type="citations_delta", citation=citation)
-    updates = updates_of([*begun(type="text", text="", citations=[]), said, said])
+    piece = delta(type="citations_delta", citation=citation)
+    updates = updates_of([*begun(type="text", text="", citations=[]), piece, piece])
     assert finished(updates)[0].block["citations"] == [citation, citation]
 
 

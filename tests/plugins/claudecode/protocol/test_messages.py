@@ -100,9 +100,9 @@ def test_a_block_that_was_interrupted_is_marked() -> None:
 
 
 def test_content_that_is_a_plain_string_is_one_text_block() -> None:
-    said = read(type="user", message={"role": "user", "content": "hi"})
-    assert isinstance(said, UserLine)
-    assert said.blocks == ({"type": "text", "text": "hi"},)
+    piece = read(type="user", message={"role": "user", "content": "hi"})
+    assert isinstance(piece, UserLine)
+    assert piece.blocks == ({"type": "text", "text": "hi"},)
 
 
 def test_an_assistant_message_without_an_id_gets_the_id_of_its_line() -> None:

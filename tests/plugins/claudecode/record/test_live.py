@@ -48,8 +48,8 @@ Json = dict[str, Any]
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[tuple[Hub, ClaudeCode]]:
-    async with claude_hub(tmp_path) as found:
-        yield found
+    async with claude_hub(tmp_path) as hub_and_plugin:
+        yield hub_and_plugin
 
 
 def block_of(event: Json) -> tuple[str | None, str, int]:
@@ -322,9 +322,9 @@ async def test_a_block_that_became_an_event_is_not_taken_for_a_new_one(
     for _ in range(2):
         await asyncio.sleep(0)
     # These reads never give way to another task, so the writer cannot hear.
-    while not (found := await streams.events(plugin.db, chat.stream.key, 2, 1)):
+    while not (rows := await streams.events(plugin.db, chat.stream.key, 2, 1)):
         pass
-    assert sent.finish(json.loads(found[0].data))[-1]["type"] == "content_end"
+    assert sent.finish(json.loads(rows[0].data))[-1]["type"] == "content_end"
     assert sent.new_events(chat.recording.live, 3) == []
     await ending
 

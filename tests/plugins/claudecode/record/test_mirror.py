@@ -26,7 +26,7 @@ from hubd.plugins.claudecode import store
 from hubd.plugins.claudecode.chat_events import AnyChatEvent
 from hubd.plugins.claudecode.plugin import ClaudeCode
 from hubd.plugins.claudecode.protocol.accumulator import Accumulator
-from hubd.plugins.claudecode.protocol.messages import Message, read_line
+from hubd.plugins.claudecode.protocol.messages import Message, ResultLine, read_line
 from hubd.plugins.claudecode.protocol.updates import (
     BlockFinished,
     BlockStarted,
@@ -35,7 +35,6 @@ from hubd.plugins.claudecode.protocol.updates import (
     OtherLine,
     SessionStarted,
     ToolResult,
-    TurnResult,
     UnreadableLine,
     Update,
 )
@@ -75,8 +74,8 @@ Json = dict[str, Any]
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[tuple[Hub, ClaudeCode]]:
-    async with claude_hub(tmp_path) as found:
-        yield found
+    async with claude_hub(tmp_path) as hub_and_plugin:
+        yield hub_and_plugin
 
 
 # The record of a chat
@@ -91,14 +90,14 @@ async def nodes_of(hub: Hub, chat: ScriptedChat, *lanes: str) -> list[Node]:
 
 async def records_of(hub: Hub, chat: ScriptedChat) -> list[Json]:
     """All durable events, with their seq and node."""
-    found: list[Json] = []
+    collected: list[Json] = []
     while True:
         [page] = await call_events(
-            hub, "claudecode.poll", stream_id=chat.stream_id, from_seq=len(found), limit=1000
+            hub, "claudecode.poll", stream_id=chat.stream_id, from_seq=len(collected), limit=1000
         )
-        found += page["events"]
+        collected += page["events"]
         if not page["has_more"]:
-            return found
+            return collected
 
 
 async def blob_at(chat: ScriptedChat, node: Node) -> store.Blob:
@@ -230,8 +229,8 @@ def blocks_of(line: Json) -> list[Json]:
     """Return the complete blocks of a line of an agent or a tool."""
     if line["type"] not in ("assistant", "user") or isinstance(line["message"]["content"], str):
         return []
-    said = ("thinking", "redacted_thinking", "text", "tool_use", "tool_result")
-    wanted = said if line["type"] == "assistant" else ("tool_result",)
+    kinds = ("thinking", "redacted_thinking", "text", "tool_use", "tool_result")
+    wanted = kinds if line["type"] == "assistant" else ("tool_result",)
     return [block for block in line["message"]["content"] if block["type"] in wanted]
 
 
@@ -339,13 +338,13 @@ async def check_what_is_left(
     assert sum(len(data["blocks"]) for data in messages) == len(expected)
     # Nothing will grow any more.
     assert all(complete for _, complete, _ in blobs)
-    found = await SESSIONS.look_up(plugin.db, session.name)
+    stored = await SESSIONS.look_up(plugin.db, session.name)
     last = last_finished(updates)
     if last is None:
-        assert found.head == session.head
+        assert stored.head == session.head
     else:
-        held = await tree.look_up(plugin.db, ids.text(session.tree_id))
-        place = await tree.look_up_place(plugin.db, held, found.head_id)
+        tree_row = await tree.look_up(plugin.db, ids.text(session.tree_id))
+        place = await tree.look_up_place(plugin.db, tree_row, stored.head_id)
         context = plugin.queue.context
         blob = await context.blob(context.own((await context.nodes(place))[-1]))
         assert blob is not None
@@ -398,8 +397,8 @@ def test_results_are_children_of_the_calling_message_in_any_order(
         for node in results:
             assert node["parent"] == calls[parse(node["data"]["handle"]).meta[1]]
             assert method_of(where[node["parent"]]) == "message"
-        said = [r["event"] for r in await records_of(hub, chat)]
-        assert [e["tool_use_id"] for e in said if e["type"] == "tool_result"] == names
+        events = [r["event"] for r in await records_of(hub, chat)]
+        assert [e["tool_use_id"] for e in events if e["type"] == "tool_result"] == names
 
     with tempfile.TemporaryDirectory() as directory:
         in_a_hub(Path(directory), example)
@@ -412,18 +411,18 @@ async def test_messages_of_a_subagent_are_below_its_tool_call(
     hub, plugin = running
     chat = await replay(plugin, name)
     where = {node["id"]: node for node in await nodes_of(hub, chat, "main")}
-    found = 0
+    count = 0
     for record in await records_of(hub, chat):
         event = record["event"]
         parent = event.get("parent_tool_use_id")
         if parent is None or "position" not in event:
             continue
-        found += 1
+        count += 1
         above = where[event["position"]["node_id"]]
         while method_of(above) != "tool_use" or parse(above["data"]["handle"]).meta[1] != parent:
             assert method_of(above) in ("message", "content", "thinking", "tool_use", "tool_result")
             above = where[above["parent"]]
-    assert found
+    assert count
 
 
 async def test_a_result_without_a_call_is_a_child_of_the_turn(
@@ -448,8 +447,8 @@ async def test_the_event_of_a_long_output_is_truncated_and_the_blob_is_not(
     [*_, record] = await records_of(hub, chat)
     assert record["event"]["output"] == output[:-1]
     assert record["event"]["truncated"] == len(output)
-    [found] = await call_events(hub, "plexus.resolve_handle", handle=record["event"]["block"])
-    assert found["data"]["output"] == output
+    [resolved] = await call_events(hub, "plexus.resolve_handle", handle=record["event"]["block"])
+    assert resolved["data"]["output"] == output
 
 
 async def test_unknown_and_unreadable_lines_are_events(
@@ -472,7 +471,7 @@ async def test_a_turn_without_an_answer_reports_the_unchanged_head(
 ) -> None:
     hub, plugin = running
     chat = await begin_chat(plugin)
-    await chat.take([TurnResult("success", False, "", "native", {}, 0.0, 1, None, None, {})])
+    await chat.take([ResultLine("success", False, "", "native", {}, 0.0, 1, None, None, {})])
     await chat.end()
     [*_, record] = await records_of(hub, chat)
     assert record["event"]["type"] == "complete"
@@ -491,11 +490,11 @@ async def test_the_text_of_an_unfinished_block_resolves_as_incomplete(
     await chat.recording.flush()
     [node] = [n for n in await nodes_of(hub, chat, "main") if method_of(n) == "content"]
     handle = node["data"]["handle"]
-    [found] = await call_events(hub, "plexus.resolve_handle", handle=handle)
-    assert (found["data"]["text"], found["data"]["complete"]) == ("so far", False)
+    [resolved] = await call_events(hub, "plexus.resolve_handle", handle=handle)
+    assert (resolved["data"]["text"], resolved["data"]["complete"]) == ("so far", False)
     await chat.end_block("so far, so good")
-    [found] = await call_events(hub, "plexus.resolve_handle", handle=handle)
-    assert (found["data"]["text"], found["data"]["complete"]) == ("so far, so good", True)
+    [resolved] = await call_events(hub, "plexus.resolve_handle", handle=handle)
+    assert (resolved["data"]["text"], resolved["data"]["complete"]) == ("so far, so good", True)
 
 
 async def test_the_text_of_an_unfinished_block_is_flushed_by_itself(
@@ -508,8 +507,8 @@ async def test_the_text_of_an_unfinished_block_is_flushed_by_itself(
     [node] = [n for n in await nodes_of(hub, chat, "main") if method_of(n) == "content"]
     async with asyncio.timeout(PATIENCE_SECONDS):
         for text in ("so far", "so far, so good"):
-            known = (await blob_at(chat, node)).data["block"]["text"]
-            await chat.grow_block(text.removeprefix(known))
+            words = (await blob_at(chat, node)).data["block"]["text"]
+            await chat.grow_block(text.removeprefix(words))
             while (await blob_at(chat, node)).data["block"]["text"] != text:  # noqa: ASYNC110 -- a flush wakes no waiter
                 await asyncio.sleep(0)
     flushing.cancel()
@@ -527,8 +526,8 @@ async def test_a_late_flush_does_not_change_a_complete_block(
     await chat.end_block("so far, so good")
     await plugin.db.transaction(lambda tx: chat.recording.mirror.flush(tx, texts))
     [node] = [n for n in await nodes_of(hub, chat, "main") if method_of(n) == "content"]
-    [found] = await call_events(hub, "plexus.resolve_handle", handle=node["data"]["handle"])
-    assert (found["data"]["text"], found["data"]["complete"]) == ("so far, so good", True)
+    [resolved] = await call_events(hub, "plexus.resolve_handle", handle=node["data"]["handle"])
+    assert (resolved["data"]["text"], resolved["data"]["complete"]) == ("so far, so good", True)
 
 
 async def test_fields_of_the_init_line_are_stored_with_the_turn(

@@ -24,7 +24,7 @@ async def hits(here: World, query: str, **filters: Any) -> list[tuple[str, str |
     return sorted((each["kind"], each["role"], each["tool"]) for each in events)
 
 
-async def test_every_text_of_a_chat_is_found_by_filters_and_gone_with_its_session(
+async def test_every_text_of_a_chat_is_found_by_filters_until_its_session_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with world(tmp_path, monkeypatch, "offline") as here:

@@ -25,18 +25,18 @@ def decided(
     session: str | None = None,
 ) -> str:
     """Decide a call by rules of (effect, tool, pattern, scope)."""
-    made = []
+    stored_rules = []
     for number, (effect, tool_glob, *rest) in enumerate(rules):
         pattern = rest[0] if rest else None
         resolved = paths.resolved_pattern(patterns.read(pattern).glob) if pattern else None
         scope = rest[1] if len(rest) > 1 else "global"
-        made.append(
+        stored_rules.append(
             Rule(
                 effect, tool_glob, pattern, scope, resolved=resolved, id=bytes([number]), key=number
             )
         )
     call = ToolCall(tool, data, cwd, session_id=session, session_name=session and f"n{session}")
-    return decide(call, made, 0).effect
+    return decide(call, stored_rules, 0).effect
 
 
 def read(path: str, *rules: tuple[Any, ...], cwd: str = "/nowhere") -> str:
