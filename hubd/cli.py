@@ -269,7 +269,8 @@ def _service(arguments: argparse.Namespace) -> int:
     from hubd.daemon import service
 
     act = service.install if arguments.action == "install" else service.uninstall
-    _message(f"hubd: {act(service.describe(arguments.home or os.environ.get(HOME_VARIABLE)))}")
+    home = getattr(arguments, "home", None) or os.environ.get(HOME_VARIABLE) or None
+    _message(f"hubd: {act(service.describe(home))}")
     return 0
 
 

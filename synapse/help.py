@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # The characters of a default value.
 MAX_DEFAULT = 60
+# The least columns for the texts of a list beside their names.
+MIN_ROOM = 24
 USAGE = "synapse NAMESPACE… METHOD [--param value]…"
 
 # The options that decide the output: their flags, the placeholder of a value, and a text.
@@ -113,13 +115,35 @@ def paragraphs(text: str) -> str:
 
 
 def _folded(line: str, width: int) -> str:
+    """Return a line in parts that fit.
+
+    The text of a row continues below its start, or below its name if that leaves more room. Other
+    lines continue indented, except for sentences.
+    """
+    import re
+
+    row = re.match(r"(  \S.*?)  +(?=\S)", line)
+    column = row.end() if row else 0
+    if row and column > width - MIN_ROOM:
+        return f"{row[1]}\n{_filled(line[column:], width, ' ' * 6, ' ' * 6)}"
     if len(line) <= width:
         return line
-    indent = " " * min(len(line) - len(line.lstrip()) + 4, width // 2)
+    is_sentence = line.endswith(".") and not line.startswith(" ")
+    others = 0 if is_sentence else min(len(line) - len(line.lstrip()) + 4, width // 2)
+    indent = column or others
+    return _filled(line, width, "", " " * indent)
+
+
+def _filled(text: str, width: int, first: str, others: str) -> str:
     import textwrap
 
     return textwrap.fill(
-        line, width, subsequent_indent=indent, replace_whitespace=False, break_on_hyphens=False
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=others,
+        replace_whitespace=False,
+        break_on_hyphens=False,
     )
 
 
@@ -271,9 +295,12 @@ def _section(title: str, rows: list[tuple[str, str]]) -> list[str]:
 
 
 def parameters(params: JsonSchema) -> list[str]:
-    """Return the names of the parameters, the required ones first."""
-    required = params.get("required", [])
-    return sorted(params.get("properties", {}), key=lambda name: name not in required)
+    """Return the names of the parameters: required ones, then those of a choice, then others."""
+    required, choice = params.get("required", []), one_of(params)
+    return sorted(
+        params.get("properties", {}),
+        key=lambda name: 0 if name in required else 1 if name in choice else 2,
+    )
 
 
 def _parameter_row(params: JsonSchema, name: str, aliases: list[str]) -> tuple[str, str]:

@@ -62,13 +62,16 @@ def suggestions(cache: Cache) -> list[tuple[str, str]]:
     ]
     commands: list[tuple[str, str]] = []
     for _, path, method in sorted(weighted):
-        purpose = cache.describe_method(path, method).partition(". ")[0]
         # The first lines of an example create the object that the last one uses.
-        *before, last = example(cache, path, method) or [""]
-        commands += [(line, "") for line in before] + ([(last, purpose)] if last else [])
+        commands += [(line, _purpose(cache, line)) for line in example(cache, path, method)]
         if len(commands) >= COMMANDS:
             break
     return commands[:COMMANDS]
+
+
+def _purpose(cache: Cache, command: str) -> str:
+    *path, method = command.partition(" --")[0].split()[1:]
+    return cache.describe_method(".".join(path), method.replace("-", "_")).partition(". ")[0]
 
 
 def _plain(rows: list[Row], commands: list[tuple[str, str]]) -> str:
@@ -103,11 +106,13 @@ def _drawn(rows: list[Row], commands: list[tuple[str, str]]) -> str:
         lines.append(line)
     if commands:
         lines += [Text(), Text("Try:", style="bold")]
+    longest = max((cell_len(one_line(command)) for command, _ in commands), default=0) + 2
+    room = screen.width - longest - 2
     for command, purpose in commands:
         parts = continued(f"  {one_line(command)}", screen.width)
         lines += [Text.assemble((part, "green")) for part in parts]
-        room = screen.width - lines[-1].cell_len - 2
-        if purpose and room >= 24 and len(parts) == 1:
+        if room >= 24:
+            lines[-1].append(" " * (longest - lines[-1].cell_len))
             lines[-1].append(f"  {cut(one_line(purpose), room)}", style="dim")
     with screen.capture() as capture:
         for line in lines:

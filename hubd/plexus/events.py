@@ -104,6 +104,10 @@ class Hit(Event, summary="{snippet}"):
 class Match(Event):
     """A method that matches a search."""
 
+    model_config = ConfigDict(
+        json_schema_extra=columns(method="{method}", description="{description}")
+    )
+
     method: str
     description: str
     score: int

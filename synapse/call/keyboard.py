@@ -82,8 +82,8 @@ class Keyboard:
     def key(self, prompt: str) -> str:
         """Return a key at once, without Enter; it is shown after the prompt.
 
-        Several characters that come together, such as a pasted text, are one answer up to the end
-        of their line. Keys such as arrows are ignored. Without a terminal a line is read.
+        Several characters that come together, such as a pasted text, are one answer: their first
+        line. Keys such as arrows are ignored. Without a terminal a line is read.
         """
         global _typed, _last_key
         self._check()
@@ -102,6 +102,9 @@ class Keyboard:
         text, _, _typed = _typed.partition(b"\n")
         if text == END_OF_INPUT:
             raise EOFError
+        if len(text) > 1:
+            # The other lines of a pasted text must not answer the next question.
+            self.discard_typed()
         _last_key = time.monotonic()
         answer = text.decode(errors="replace")
         sys.stderr.write(f"{clean(answer)}\n")

@@ -174,7 +174,7 @@ def use(
     namespace, *words = context.args or [""]
     if clear or words == ["--clear"]:
         count = clear_defaults(hub, directory, namespace)
-        _print(f"removed {count} entries")
+        _print(f"removed {count} {'entry' if count == 1 else 'entries'}")
         return 0
     if not namespace:
         entries = preferences.all_defaults(hub.paths)
@@ -258,8 +258,14 @@ def _show(fields: dict[str, Any], as_json: bool, ok: str = "", status: int = 1) 
     else:
         width = max(map(len, fields))
         for name, value in fields.items():
-            _print(f"{name:<{width}}  {'' if value is None else value}".rstrip())
+            _print(f"{name:<{width}}  {_text(value)}".rstrip())
     return 0 if not ok or fields[ok] else status
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
 
 
 def _print(line: str) -> None:

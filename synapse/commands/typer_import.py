@@ -14,9 +14,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 # Modules that Rich and Typer import as a whole, for other purposes than help.
-_MODULES = ("bz2", "ipaddress", "lzma", "shellingham", "subprocess", "tokenize")
-# Classes that Typer imports for other kinds of output. Help never creates one.
-_CLASSES = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
+_MODULES = ("bz2", "ipaddress", "lzma", "platform", "shellingham", "subprocess", "tokenize")
+# The names that Rich and Typer import from modules for other purposes. Help never uses one, and no
+# parameter of a generated command has such a type.
+_NAMES = {
+    "difflib": ("get_close_matches",),
+    "fractions": ("Fraction",),
+    "pathlib": ("Path",),
+    "rich.markdown": ("Markdown",),
+    "rich.traceback": ("Traceback",),
+    "traceback": ("FrameSummary", "StackSummary"),
+    "uuid": ("UUID",),
+}
 
 
 class OnlyForHelp:
@@ -30,10 +39,11 @@ class OnlyForHelp:
         placeholders = [_Placeholder(name) for name in _MODULES if name not in sys.modules]
         for placeholder in placeholders:
             sys.modules[placeholder.__name__] = placeholder
-        empty = [name for name in _CLASSES if name not in sys.modules]
+        empty = [name for name in _NAMES if name not in sys.modules]
         for name in empty:
             module = ModuleType(name)
-            setattr(module, _CLASSES[name], type(_CLASSES[name], (), {}))
+            for entry in _NAMES[name]:
+                setattr(module, entry, type(entry, (), {}))
             sys.modules[name] = module
         self._modules = {name: sys.modules[name] for name in empty}
         self._modules |= {each.__name__: each for each in placeholders}

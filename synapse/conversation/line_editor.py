@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 CONTINUATION = "… "
-# Alt-Enter inserts a line feed: `quoted-insert`, then the character itself.
-_BINDINGS = (r'"\e\C-m": "\C-v\C-j"', r'"\e\C-j": "\C-v\C-j"', "tab: complete")
+_BINDINGS = (
+    # Alt-Enter inserts a line feed: `quoted-insert`, then the character itself.
+    r'"\e\C-m": "\C-v\C-j"',
+    r'"\e\C-j": "\C-v\C-j"',
+    "tab: complete",
+    # A pasted text is one text with all its lines. Python turns that off.
+    "set enable-bracketed-paste on",
+)
 
 
 class LineEditor:

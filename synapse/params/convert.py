@@ -142,10 +142,12 @@ class Converter:
             if allowed is None or text in allowed:
                 return text
             choices += map(spelled, allowed)
+        from hubd.wire.text import did_you_mean
+
         names = [*choices, *map(kind_name, others)]
         raise UsageError(
             f"{where} must be one of {', '.join(names)}, not {brief(text)}",
-            hint=suggestion(text, choices) if len(choices) > 5 else "",
+            hint=did_you_mean(text, choices, most=3) if len(choices) > 5 else "",
         )
 
     def _value(self, where: str, text: str, schema: "JsonSchema", union: "JsonSchema") -> "Any":

@@ -20,16 +20,27 @@ UNLIMITED = 2**31 - 1
 def limits_hint(params: dict[str, Any], schema: JsonSchema) -> str:
     """Return the limits of a call, and how to lift them; empty for a method without limits."""
     properties = schema.get("properties", {})
-    limits = []
-    can_lift = False
+    schemas = Schemas(schema)
+    limits: list[str] = []
+    # The largest value of each limit that can be larger.
+    larger: dict[str, Any] = {}
     for name in LIMITS:
         value = params.get(name, properties.get(name, {}).get("default"))
         if value is not None:
             limits.append(f"--{name} {value}")
-            can_lift = can_lift or _largest(Schemas(schema), properties.get(name, {})) != value
+            largest = _largest(schemas, properties.get(name, {}))
+            if largest != value:
+                larger[name] = largest
     if not limits:
         return ""
-    more = "--all shows everything" if can_lift else "the most that one call shows"
+    if not larger:
+        more = "the most that one call shows"
+    elif "limit" not in larger:
+        more = "--all lifts --depth"
+    elif larger["limit"] in (None, UNLIMITED):
+        more = "--all shows everything"
+    else:
+        more = f"--all shows up to {larger['limit']:,}"
     return f"{', '.join(limits)}; {more}"
 
 

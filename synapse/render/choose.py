@@ -124,7 +124,7 @@ def _view(schema: MethodSchema, params: dict[str, Any], *, exact_times: bool) ->
     if schema["streaming"] and schema["bidirectional"] and not hint:
         return Lines(returns, values)
     if hint == "table" or schema["streaming"]:
-        return Rows(returns, values)
+        return Rows(returns, values, is_list=hint == "table")
     return Human(values, EventLines(returns))
 
 

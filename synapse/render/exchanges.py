@@ -17,12 +17,15 @@ from synapse.render.tables import cut
 from synapse.render.values import flat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from synapse.render.nodes import Detail
 
     Node = Mapping[str, Any]
 
+# The least columns of a tool's input, and the step in which inputs are narrowed to fit a line.
+TOOL_ROOM = 24
+ROOM_STEP = 8
 # The kinds of data that a conversation consists of.
 _BEGINNINGS = ("turn", "message")
 _PARTS = ("message", "block", "output")
@@ -80,13 +83,11 @@ class Exchange:
     def details(self) -> list[Detail]:
         """Return the lines below the entry: the tools, and the text of the answer."""
         results = {node.get("tool_use_id"): node for node in self.nodes if "is_error" in node}
-        tools = []
+        tools: list[Callable[[int], str]] = []
         for node in self.nodes:
             if node.get("tool_name"):
                 result = results.get(node.get("tool_use_id"), {})
-                text = f"{node['tool_name']} {cut(_text(node), 24)}"
-                mark = " ✗" if result.get("is_error") else ""
-                tools.append(f"⏺ {flat(str(node.get('styled') or text))}".rstrip() + mark)
+                tools.append(partial(_tool, node, bool(result.get("is_error"))))
         lines: list[Detail] = [partial(_tools_line, tools)] if tools else []
         if texts := self._texts():
             lines.append(partial(cut, texts[-1]))
@@ -139,17 +140,27 @@ def _text(node: Node) -> str:
     return flat(str(node.get("styled") or node.get("text") or ""))
 
 
-def _tools_line(tools: list[str], width: int) -> str:
+def _tool(node: Node, is_failed: bool, room: int) -> str:
+    """Return a tool call with at most so many columns for its input."""
+    text = f"{node['tool_name']} {cut(_text(node), room)}"
+    return f"⏺ {flat(str(node.get('styled') or text))}".rstrip() + (" ✗" if is_failed else "")
+
+
+def _tools_line(tools: list[Callable[[int], str]], width: int) -> str:
     """Return the tools on one line; those without room are counted."""
-    line = ""
-    for number, tool in enumerate(tools):
-        left = len(tools) - number
-        count = f"  … +{left - 1} tools" if left > 1 else ""
-        longer = f"{line}  {tool}" if line else tool
-        if line and cell_len(longer) + cell_len(count) > width:
-            return f"{line}  … +{left} tools"
-        line = longer
-    return cut(line, width)
+    for room in range(width, TOOL_ROOM, -ROOM_STEP):
+        line = "  ".join(tool(room) for tool in tools)
+        if cell_len(line) <= width:
+            return line
+    # A tool takes at least four columns.
+    for shown in range(min(len(tools), width // 4), 0, -1):
+        left = len(tools) - shown
+        more = f"  … +{left} {'tool' if left == 1 else 'tools'}" if left else ""
+        for room in (TOOL_ROOM,) if shown > 1 else (TOOL_ROOM, 16, 8):
+            line = "  ".join(tool(room) for tool in tools[:shown]) + more
+            if cell_len(line) <= width:
+                return line
+    return cut(tools[0](TOOL_ROOM), width)
 
 
 def _is_thinking(node: Node) -> bool:

@@ -160,9 +160,12 @@ class Rows(Human):
         values: Values | None = None,
         *,
         are_picked: bool = False,
+        is_list: bool = False,
     ) -> None:
         self._lines = EventLines(returns or {})
         super().__init__(values, self._lines)
+        # Whether the call is a list of which no row has come yet.
+        self._is_empty_list = is_list
         self._columns = Columns(returns or {}, self.values)
         # Whether the fields were chosen by --fields, in this order.
         self._are_picked = are_picked
@@ -174,6 +177,7 @@ class Rows(Human):
 
     def event(self, content: Any) -> None:
         """Keep an event for the table, or show it at once."""
+        self._is_empty_list = False
         if self._take_tree(content):
             return
         if isinstance(content, dict) and not self._live and len(self._events) < MAX_TABLE_ROWS:
@@ -182,6 +186,13 @@ class Rows(Human):
             self._draw()
             line = self._lines.summary(content) if isinstance(content, dict) else ""
             self.show(Text(line or fields_line(content)))
+
+    def item(self, item: dict[str, Any]) -> None:
+        """Tell that a list without rows is complete; a failed one has an error instead."""
+        if item.get("type") == "error":
+            self._is_empty_list = False
+        elif item.get("type") == "done" and self._is_empty_list:
+            self.show(Text("none", style="dim"))
 
     def idle(self) -> None:
         """Draw the events so far, and show the others at once."""

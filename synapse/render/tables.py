@@ -40,6 +40,7 @@ def table(columns: list[Column], width: int, indent: str = "") -> Iterator[Text]
     def line(cells: list[Cell]) -> Text:
         parts: list[str | Text] = [indent]
         for number, cell in enumerate(cells):
+            cell = _around_mark(cell, widths[number])
             text = cut(cell.text, widths[number])
             space = " " * (widths[number] - cell_len(text))
             if sides[number]:
@@ -59,6 +60,25 @@ def table(columns: list[Column], width: int, indent: str = "") -> Iterator[Text]
     if hidden:
         more = "1 more column" if len(hidden) == 1 else f"{len(hidden)} more columns"
         yield Text(f"{indent}… {more}: {', '.join(hidden)} (--fields, -o json)", style="dim")
+
+
+def _around_mark(cell: Cell, width: int) -> Cell:
+    """Return a cell with a later start if its first marked place would be cut off."""
+    if not cell.marks or cell_len(cell.text) <= width:
+        return cell
+    start, end = min(cell.marks)
+    if cell_len(cell.text[:end]) < width:
+        return cell
+    # A third of the room is for the text before the place, or more if less text follows it.
+    first = start
+    while first > 0 and (
+        cell_len(cell.text[first - 1 : start]) < width // 3
+        or cell_len(cell.text[first - 1 :]) < width
+    ):
+        first -= 1
+    shift = first - 1
+    marks = tuple((start - shift, end - shift) for start, end in cell.marks)
+    return cell._replace(text=f"…{cell.text[first:]}", marks=marks)
 
 
 def fit(columns: list[Column], width: int) -> list[int]:

@@ -51,6 +51,19 @@ def test_the_service_is_installed_and_removed(tmp_path: Path) -> None:
     assert run("uninstall", tmp_path, path=path).returncode == 3
 
 
+@pytest.mark.parametrize("home", [None, "", "other"])
+def test_the_service_has_the_home_of_the_command(tmp_path: Path, home: str | None) -> None:
+    variables = environment(HOME=str(tmp_path), PATH="")
+    if home is not None:
+        variables["HUBD_HOME"] = home and str(tmp_path / home)
+    command = [*HUBD, "service", "install"]
+    result = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert "it could not be started" in result.stderr
+    unit = (tmp_path / ".config" / "systemd" / "user" / "hubd.service").read_text()
+    end = f' "--home" "{tmp_path / home}"' if home else ""
+    assert f'"-P" "-m" "hubd" "run"{end}\n' in unit
+
+
 def test_without_a_service_manager_the_message_names_the_command(tmp_path: Path) -> None:
     done = run("install", tmp_path, path=str(tmp_path))
     assert done.returncode == 1

@@ -107,7 +107,7 @@ def test_defaults_hold_in_their_directory_and_below(
     assert synapse("echo", "once", home=home).returncode == 2
     assert str(project) in synapse("self", "use", home=home).stdout
     cleared = synapse("self", "use", "--clear", "--directory", str(project), home=home)
-    assert cleared.stdout == "removed 1 entries\n"
+    assert cleared.stdout == "removed 1 entry\n"
     monkeypatch.chdir(project)
     assert synapse("echo", "once", home=home).returncode == 2
 

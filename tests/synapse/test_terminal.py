@@ -84,6 +84,11 @@ def test_one_event_is_a_heading_and_its_fields_below_each_other(home: Path) -> N
         ),
         (("cli", "pages", "--fields", "name", "--count", "0"), ["none"]),
         (("cli", "pages", "--fields", "type"), ["type  page"]),
+        (("plexus", "methods", "--query", "qqqqq"), ["none"]),
+        (
+            ("plexus", "methods", "--query", "ping", "--limit", "1"),
+            ["METHOD     DESCRIPTION", "echo.ping  Check whether the hub answers."],
+        ),
     ],
 )
 def test_the_hint_of_the_method_decides_the_view(
@@ -410,8 +415,6 @@ def test_options_with_keys_are_a_row_that_can_be_explained(home: Path) -> None:
         ("y", 0, "['g']\n"),
         # An arrow key and a function key are ignored.
         ("\x1b[A|\x1bOP|z", 0, "['b']\n"),
-        # Of a pasted text the first line is the answer, not its first letter.
-        ("you never know\nx\n", 0, "['r']\n"),
         ("\x04", 1, "declined to answer\n"),
         ("\x03", 130, "\n"),
     ],
@@ -428,6 +431,17 @@ def test_a_key_decides_at_once_and_the_terminal_is_restored(
         ended, text = terminal.finish(before=before)
     assert ended == status
     assert text.endswith(end)
+
+
+def test_a_pasted_text_decides_nothing(home: Path) -> None:
+    with Terminal("cli", "ask", "--kind", "keys", home=home) as terminal:
+        terminal.until("[x,y,z,?] ")
+        terminal.type("you never know\nx\n")
+        terminal.until("'you never know' is not one of x, y, z")
+        terminal.until("[x,y,z,?] ")
+        terminal.type("y")
+        status, text = terminal.finish()
+    assert (status, text.endswith("['g']\n")) == (0, True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

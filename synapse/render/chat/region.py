@@ -59,7 +59,9 @@ class Region:
         width = max(self._console.width, 1)
         # A terminal that became narrower has wrapped the longer lines.
         up = sum(max(-(-columns // width), 1) for _, columns in self._rows[same:])
-        return f"\x1b[{up}A\r\x1b[J"
+        # From the first line of the screen, one sequence would erase all of it, and tmux keeps such
+        # a screen in its scrollback.
+        return f"\x1b[{up}A\r\x1b[K\n\x1b[J\x1b[A"
 
     def _row(self, line: Text) -> str:
         """Return a line with the sequences of its styles."""

@@ -49,6 +49,7 @@ window.onload = () => setTimeout(() => {{
       .filter((target) => !page.getElementById(target.slice(1))),
     wide: page.documentElement.scrollWidth - page.documentElement.clientWidth,
     hidden: getComputedStyle(page.querySelector("article")).display,
+    overflow: getComputedStyle(page.querySelector("article")).overflow,
   }});
 }}, 1000);
 </script>"""
@@ -129,3 +130,5 @@ async def test_a_browser_runs_and_loads_nothing_of_a_hostile_conversation(
     assert (seen["opened"], seen["broken"], seen["wide"]) == (0, [], 0)
     assert seen["folded"] > len(ATTACKS)
     assert seen["hidden"] == "block"
+    # Piles of accents do not cover other messages.
+    assert seen["overflow"] == "clip"

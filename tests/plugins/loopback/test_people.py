@@ -253,8 +253,9 @@ def test_keys_that_were_typed_before_the_question_decide_nothing(
         terminal.until(QUESTION)
         assert len(chat.pending) == 1
         terminal.type("n\n")
-        assert terminal.finish()[0] == DENIED
-    assert not chat.has("ran")
+        status, text = terminal.finish()
+    assert (status, chat.has("ran")) == (DENIED, False)
+    assert re.search(r"⚠ Bash was denied\x1b\[0m\r?\n", text)
 
 
 def test_yes_allows_nothing_and_an_explicit_answer_does(home: Path, tmp_path: Path) -> None:

@@ -593,6 +593,8 @@ def test_a_refusal_is_one_line_with_the_flag_and_the_reason(
         (["--message"], "If the value begins with '-', write --message=VALUE"),
         (["hello"], "Write --name value for a parameter"),
         (["--greek", "gama"], "Did you mean gamma?"),
+        # The message has all choices already.
+        (["--greek", "zzz"], ""),
         (["--point.xx", "1"], "Did you mean --point.x or --point.y?"),
         (["--point", "5"], "Write --point.KEY VALUE, or --point '{\"KEY\": …}'"),
     ],

@@ -118,8 +118,10 @@ def test_declared_places_of_a_text_are_marked() -> None:
         return [line.plain[span.start : span.end] for span in line.spans if span.style == MARK]
 
     assert spans("a needle in the hay", [[2, 8], [12, 15]]) == ["needle", "the"]
-    # A cut text marks the part that is left.
-    assert spans(f"{'x' * 12} needle {'y' * 30}", [[13, 19]])[0][:2] == "ne"
+    # A text is cut in such a way that its first place is visible.
+    for before, after in (("x" * 12, "y" * 30), ("x" * 500, ""), ("漢" * 20, "字" * 20)):
+        start = len(before) + 1
+        assert spans(f"{before} needle{after}", [[start, start + 6]]) == ["needle"]
     # Places outside the text, or of another text, are ignored.
     for places in ([[50, 60]], [["a", 2]], "x", None, [[1]], [2]):
         assert spans("needle", places) == []

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from synapse.render.exchanges import Conversation
 
 
@@ -30,3 +32,27 @@ def test_texts_of_the_chosen_style_replace_those_of_the_nodes() -> None:
         {**text, "styled": "DONE"},
     ]
     assert drawn(styled) == ["Fix it!", "⏺ ran a command with a rather long text ✗", "DONE"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "width", "line"),
+    [
+        (["a" * 40], 60, f"⏺ Bash {'a' * 40}"),
+        (["a" * 80], 60, f"⏺ Bash {'a' * 51}…"),
+        (["a" * 40, "ls"], 52, f"⏺ Bash {'a' * 27}…  ⏺ Bash ls"),
+        (["a" * 40, "b" * 40], 40, f"⏺ Bash {'a' * 15}…  … +1 tool"),
+        (["a" * 40] * 9, 60, f"⏺ Bash {'a' * 23}…  … +8 tools"),
+        (["ls"] * 2000, 40, "⏺ Bash ls  ⏺ Bash ls  … +1998 tools"),
+        (["a" * 80], 12, "⏺ Bash aaaa…"),
+    ],
+)
+def test_tools_share_a_line_and_are_counted(inputs: list[str], width: int, line: str) -> None:
+    turn = node("t", None, kind="turn", text="fix it")
+    answer = node("a", "t", kind="message", role="assistant", text="")
+    calls = [
+        node(f"c{number}", "a", kind="block", tool_name="Bash", text=text, tool_use_id=str(number))
+        for number, text in enumerate(inputs)
+    ]
+    [exchange] = Conversation([turn, answer, *calls]).exchanges
+    drawn_line = exchange.details()[0](width)
+    assert drawn_line == line

@@ -219,6 +219,25 @@ def test_long_choices_leave_room_for_the_texts(home: Path) -> None:
     assert "(one of newest_first, oldest_first, most_expensive_first)" in " ".join(words)
 
 
+def test_parameters_of_which_one_is_needed_come_first(home: Path) -> None:
+    text = at_terminal("claudecode", "poll", "--help", home=home, columns=100)[1]
+    panels = re.findall("╭─ (.+?) ─", without_own_sequences(text))
+    assert panels == ["Required", "Optional", "Output"]
+
+
+def test_narrow_help_has_the_texts_below_long_names(home: Path) -> None:
+    lines = drawing(home, "claudecode poll --help", 40)
+    start = lines.index("  --from-seq integer")
+    assert lines[start + 1].startswith("      The first sequence number")
+    # Short names leave enough room beside them.
+    lines = drawing(home, "echo --help", 40)
+    start = lines.index("  once  Return a message once.") - 2
+    assert lines[start : start + 2] == [
+        "  echo  Return a message once or several",
+        "        times.",
+    ]
+
+
 def test_methods_are_listed_in_the_order_of_the_class(home: Path) -> None:
     text = without_own_sequences(at_terminal("views", "--help", home=home)[1])
     names = re.findall(r"^│ ([a-z-]+) ", text, re.MULTILINE)

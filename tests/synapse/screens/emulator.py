@@ -33,6 +33,15 @@ class Emulator(pyte.HistoryScreen):
         """Note a bell."""
         self.bells += 1
 
+    def erase_in_display(self, how: int = 0, *_: Any, **__: Any) -> None:
+        """Keep the lines of a screen that is erased as a whole in the scrollback, as tmux does."""
+        if how == 0 and (self.cursor.x, self.cursor.y) == (0, 0):
+            used = max((line for line, row in self.buffer.items() if row), default=-1) + 1
+            for line in range(used):
+                self.history.top.append(self.buffer[line])
+                del self.buffer[line]
+        super().erase_in_display(how)
+
     def select_graphic_rendition(self, *attributes: int, **options: Any) -> None:
         """Ignore styles: only the text counts."""
 

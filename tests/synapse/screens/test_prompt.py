@@ -36,6 +36,23 @@ def test_any_plugin_has_a_prompt_with_lines_commands_and_a_changing_width(cli_ho
     assert "one two three four five six seven" in text
 
 
+def test_a_pasted_text_is_one_text_with_all_its_lines(cli_home: Path) -> None:
+    chat = ("studio", "chat", "--name", "pasted", "--text", "short")
+    with Terminal(*chat, home=cli_home, columns=80) as terminal:
+        terminal.until("pasted ❯ ")
+        # The terminal marks the start and the end of a pasted text.
+        terminal.type("\x1b[200~first\n\n/quit\n\x1b[201~ and more\r")
+        terminal.until("8.4 s")
+        terminal.until("pasted ❯ ")
+        terminal.type("\x1b[A")
+        terminal.until(" and more")
+        terminal.type("\x03")
+        terminal.until("pasted ❯ ")
+        terminal.type("\x04")
+        status, text = terminal.finish()
+    assert (status, text.count("8.4 s")) == (0, 1)
+
+
 def test_a_command_of_any_plugin_writes_its_lines(cli_home: Path) -> None:
     with Terminal("studio", "process", home=cli_home) as terminal:
         status, text = terminal.finish()

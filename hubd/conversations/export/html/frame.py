@@ -32,6 +32,8 @@ article.user { border-color: var(--user); }
 article.assistant { border-color: var(--assistant); }
 article.tool { border-color: var(--tool); }
 article:target, section:target > h2 { background: var(--mark); }
+/* Piles of accents stay in their message. */
+article, .text { overflow: clip; overflow-clip-margin: .2rem; }
 article > header { margin-bottom: .35rem; }
 article > header a { text-decoration: none; }
 mark { background: var(--mark); color: inherit; padding: 0 .3rem; border-radius: .25rem; }
