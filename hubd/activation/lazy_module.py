@@ -17,10 +17,10 @@ from types import ModuleType
 def lazy_modules(package: str, *names: str) -> None:
     """Give a package its modules of these names, which the first access to each imports."""
     for name in names:
-        setattr(sys.modules[package], name, _LazyModule(f"{package}.{name}"))
+        setattr(sys.modules[package], name, LazyModule(f"{package}.{name}"))
 
 
-class _LazyModule(ModuleType):
+class LazyModule(ModuleType):
     """A module that takes over each attribute of the imported one when it is used first."""
 
     def __getattr__(self, name: str) -> object:

@@ -1,6 +1,8 @@
 """Modules that are imported when they are used first."""
 
 import importlib
+import importlib.util
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import hubd
+from hubd.activation.lazy_module import LazyModule
 from tests import schema_file
 
 # Loads the built-in plugins as a daemon does, and prints the modules of `names` that were imported.
@@ -64,3 +68,14 @@ def test_a_start_with_cached_schemas_imports_neither_events_nor_chats() -> None:
     before, after = done.stdout.splitlines()
     assert before == "[]"
     assert after == "['bash.events', 'claudecode.chat_events']"
+
+
+def test_every_module_that_a_package_defers_exists() -> None:
+    packages = [each.name for each in pkgutil.walk_packages(hubd.__path__, "hubd.") if each.ispkg]
+    names = [
+        module.__name__
+        for package in packages
+        for module in vars(importlib.import_module(package)).values()
+        if isinstance(module, LazyModule)
+    ]
+    assert [name for name in names if importlib.util.find_spec(name) is None] == []

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from hubd.activation import Actor, Conflict, InvalidParams, PermissionDenied
 from hubd.plugins.claudecode.approvals import store
+from hubd.plugins.claudecode.approvals.actors import actor_text, may_answer
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, Resolution
 from hubd.plugins.claudecode.approvals.summary import decider
-from hubd.plugins.claudecode.approvals.who import actor_text, may_answer
 from hubd.plugins.loopback import rule_store
 from hubd.plugins.loopback.question import ASK_USER
 from hubd.plugins.loopback.rules.decide import decide

@@ -12,9 +12,9 @@ from hubd.activation import Actor, Host, NotFound
 from hubd.plugins.claudecode import options as session_options
 from hubd.plugins.claudecode import sessions
 from hubd.plugins.claudecode.approvals import store
+from hubd.plugins.claudecode.approvals.actors import actor_text
 from hubd.plugins.claudecode.approvals.limits import default_approver
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, NewApproval, Resolution
-from hubd.plugins.claudecode.approvals.who import actor_text
 from hubd.plugins.claudecode.record.disk import until_written
 from hubd.plugins.claudecode.sessions import SESSIONS, SessionRow
 from hubd.plugins.loopback import rule_store

@@ -9,7 +9,7 @@ from typing import Final
 
 from hubd.activation import Actor, Host
 from hubd.errors import HubError
-from hubd.plugins.claudecode.approvals import store, who
+from hubd.plugins.claudecode.approvals import actors, store
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, Resolution
 from hubd.plugins.claudecode.record.disk import DISK_FAILURES
 from hubd.storage.database import Database
@@ -83,7 +83,7 @@ class Clock:
                     times.append(now + RETRY_SECONDS)
                 continue
             times.append(row.deadline_at)
-            if who.is_asked(PERSON, row, now):
+            if actors.is_asked(PERSON, row, now):
                 self._announce(row)
             elif row.escalate_at is not None and row.approver == "parent_then_human":
                 times.append(row.escalate_at)

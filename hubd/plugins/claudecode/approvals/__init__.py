@@ -5,4 +5,4 @@ loopback decides who may answer and asks them. This folder keeps the record.
 
 from hubd.activation.lazy_module import lazy_modules
 
-lazy_modules(__name__, "inline", "limits", "remedy", "who")
+lazy_modules(__name__, "actors", "inline", "limits", "remedy")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from hubd.activation import Host
 from hubd.errors import HubError
 from hubd.plugins.claudecode.approvals import store
-from hubd.plugins.claudecode.approvals.who import may_answer
+from hubd.plugins.claudecode.approvals.actors import may_answer
 from hubd.storage import ids
 from hubd.storage.database import Database
 from hubd.storage.streams.streams import StreamRow

@@ -14,7 +14,7 @@ from hubd.conversations import heads
 from hubd.plugins.claudecode import events, sessions
 from hubd.plugins.claudecode import options as session_options
 from hubd.plugins.claudecode import queue as chat_queue
-from hubd.plugins.claudecode.approvals import limits, who
+from hubd.plugins.claudecode.approvals import actors, limits
 from hubd.plugins.claudecode.handles import NAMESPACE, SessionRef
 from hubd.plugins.claudecode.methods.parameters import SessionAddress, StreamAddress
 from hubd.plugins.claudecode.program.engine import Settings
@@ -95,7 +95,7 @@ class ClaudeBase(Activation):
             row = await SESSIONS.look_up(self.db, actor.id)
             own = session_options.stored_options(row)
         limits.check_limits(given, own)
-        return who.actor_text(actor)
+        return actors.actor_text(actor)
 
     async def session_named(self, where: SessionAddress) -> SessionRow:
         """Return the session that a call names.

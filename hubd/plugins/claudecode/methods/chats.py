@@ -21,7 +21,7 @@ from hubd.activation.working_directory import working_directory
 from hubd.conversations import attachments, heads
 from hubd.plugins.claudecode import chat_events, chat_request, events, sessions
 from hubd.plugins.claudecode import options as session_options
-from hubd.plugins.claudecode.approvals import inline, remedy, who
+from hubd.plugins.claudecode.approvals import actors, inline, remedy
 from hubd.plugins.claudecode.approvals import store as approvals
 from hubd.plugins.claudecode.costs import budget, usage
 from hubd.plugins.claudecode.methods.base import LIST_NAMES, ClaudeBase
@@ -183,7 +183,7 @@ class Chats(ClaudeBase):
             PermissionDenied: The session may have more rights than the agent.
         """
         actor = self.host.client.actor
-        if actor.kind == "session" and who.actor_text(actor) not in await sessions.ancestors(
+        if actor.kind == "session" and actors.actor_text(actor) not in await sessions.ancestors(
             self.db, session
         ):
             raise PermissionDenied(

@@ -13,7 +13,7 @@ from pydantic import Field
 from hubd.activation import method
 from hubd.activation.pages import ROWS_PER_ITEM, RowLimit
 from hubd.activation.params import IdPrefix
-from hubd.plugins.claudecode.approvals import store, who
+from hubd.plugins.claudecode.approvals import actors, store
 from hubd.plugins.claudecode.approvals.store import ApprovalRow
 from hubd.plugins.claudecode.sessions import SESSIONS
 from hubd.plugins.loopback import answering, asking
@@ -158,5 +158,5 @@ class Approvals(LoopbackBase):
             row
             for row in await store.all_pending(self.db)
             if (wanted is None or row.session_id == wanted)
-            and (who.may_answer(actor, row) if everything else who.is_asked(actor, row, now))
+            and (actors.may_answer(actor, row) if everything else actors.is_asked(actor, row, now))
         ]

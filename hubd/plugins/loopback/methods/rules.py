@@ -14,7 +14,7 @@ from hubd.activation import InvalidParams, NotFound, method
 from hubd.activation.pages import ROWS_PER_ITEM, RowLimit, limited
 from hubd.activation.params import IdPrefix
 from hubd.errors import ActivationNotFound
-from hubd.plugins.claudecode.approvals import who
+from hubd.plugins.claudecode.approvals import actors
 from hubd.plugins.loopback import events, rule_store
 from hubd.plugins.loopback.methods.base import LoopbackBase
 from hubd.plugins.loopback.rules import decide, globs, paths, patterns, scopes, words
@@ -69,7 +69,7 @@ class Rules(LoopbackBase):
             await self._new_rule(effect, tool, pattern, scope),
             expires_at=None if expires_secs is None else now + expires_secs,
             uses_left=uses,
-            added_by=who.actor_text(actor),
+            added_by=actors.actor_text(actor),
         )
         rule = await self.db.transaction(lambda tx: rule_store.add(tx, new, now))
         await self._warn(rule)

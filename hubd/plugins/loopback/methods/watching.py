@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from hubd.activation import Actor, Cancelled, Conflict, InvalidParams, PermissionDenied, method
 from hubd.activation.params import IdPrefix
-from hubd.plugins.claudecode.approvals import store, who
+from hubd.plugins.claudecode.approvals import actors, store
 from hubd.plugins.claudecode.approvals.store import ApprovalRow
 from hubd.plugins.loopback import answering
 from hubd.plugins.loopback import approval_events as events
@@ -70,7 +70,7 @@ class Watching(LoopbackBase):
         now = time.time()
         for row in await store.all_pending(self.db):
             is_here = stream is None or row.stream == stream.key
-            if is_here and row.key not in declined and who.is_asked(actor, row, now):
+            if is_here and row.key not in declined and actors.is_asked(actor, row, now):
                 return row
         return None
 

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from hubd.activation import Actor
+from hubd.plugins.claudecode.approvals.actors import actor_text, is_asked, may_answer
 from hubd.plugins.claudecode.approvals.store import ApprovalRow, Approver
-from hubd.plugins.claudecode.approvals.who import actor_text, is_asked, may_answer
 
 CLIENT = Actor("client", "process:7@boot/1")
 PERSON = Actor("person")
