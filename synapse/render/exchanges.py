@@ -148,19 +148,28 @@ def _tool(node: Node, is_failed: bool, room: int) -> str:
 
 def _tools_line(tools: list[Callable[[int], str]], width: int) -> str:
     """Return the tools on one line; those without room are counted."""
-    for room in range(width, TOOL_ROOM, -ROOM_STEP):
+    # A tool takes at least four columns.
+    most = width // 4
+    for room in range(width, TOOL_ROOM, -ROOM_STEP) if len(tools) <= most else ():
         line = "  ".join(tool(room) for tool in tools)
         if cell_len(line) <= width:
             return line
-    # A tool takes at least four columns.
-    for shown in range(min(len(tools), width // 4), 0, -1):
-        left = len(tools) - shown
-        more = f"  … +{left} {'tool' if left == 1 else 'tools'}" if left else ""
+    for shown in range(min(len(tools), most), 0, -1):
+        more = _count_of(len(tools) - shown)
         for room in (TOOL_ROOM,) if shown > 1 else (TOOL_ROOM, 16, 8):
             line = "  ".join(tool(room) for tool in tools[:shown]) + more
             if cell_len(line) <= width:
                 return line
-    return cut(tools[0](TOOL_ROOM), width)
+    more = _count_of(len(tools) - 1)
+    room = width - cell_len(more)
+    if room > 3:
+        return cut(tools[0](TOOL_ROOM), room) + more
+    return cut(_count_of(len(tools)).strip(), width)
+
+
+def _count_of(left: int) -> str:
+    """Return the end of a line that counts the tools without room."""
+    return f"  … +{left} {'tool' if left == 1 else 'tools'}" if left else ""
 
 
 def _is_thinking(node: Node) -> bool:

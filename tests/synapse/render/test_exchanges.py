@@ -44,6 +44,8 @@ def test_texts_of_the_chosen_style_replace_those_of_the_nodes() -> None:
         (["a" * 40] * 9, 60, f"⏺ Bash {'a' * 23}…  … +8 tools"),
         (["ls"] * 2000, 40, "⏺ Bash ls  ⏺ Bash ls  … +1998 tools"),
         (["a" * 80], 12, "⏺ Bash aaaa…"),
+        (["a" * 80, "ls"], 15, "⏺ B…  … +1 tool"),
+        (["ls"] * 2000, 8, "… +2000…"),
     ],
 )
 def test_tools_share_a_line_and_are_counted(inputs: list[str], width: int, line: str) -> None:
