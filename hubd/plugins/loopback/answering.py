@@ -21,8 +21,6 @@ from hubd.plugins.loopback.rules.words import InvalidPatternError
 from hubd.storage import ids
 from hubd.storage.database import Database, Tx
 
-DENIED = "The call was denied."
-
 
 class Reply(NamedTuple):
     """The answer of a person or an agent."""
@@ -82,7 +80,7 @@ class Answering:
         resolution = Resolution(
             "approved" if reply.approve else "denied",
             actor_text(actor),
-            reply.message or (None if reply.approve else DENIED),
+            reply.message or None,
             json.dumps(given) if given != tool_input else None,
         )
         now = int(time.time())
@@ -143,7 +141,7 @@ def outcome(row: ApprovalRow) -> str:
     words = f"{verb} by {decider(row.decided_by or '')}"
     if row.updated_input and not is_answer:
         words += " with another input"
-    return words if row.message in (None, DENIED) else f"{words}: {row.message}"
+    return words if row.message is None else f"{words}: {row.message}"
 
 
 def _taken(row: ApprovalRow) -> str:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 # The first lines of a tool result, and of a prompt as it is drawn.
 RESULT_LINES = 3
 PROMPT_LINES = 10
-# The reason of a denial without one.
-NO_REASON = "The call was denied."
 # The characters of an input that are read; the line is cut to the width of the terminal.
 MAX_INPUT = 2000
 # The characters of a tool's name.
@@ -85,7 +83,7 @@ def result_lines(part: Part, width: int, *, name: str = "") -> list[Text]:
 
 def denial_line(tool: str, reason: str) -> Text:
     """Return the text about a tool call that was denied."""
-    why = f": {one_line(reason[:MAX_INPUT])}" if reason not in ("", NO_REASON) else ""
+    why = f": {one_line(reason[:MAX_INPUT])}" if reason else ""
     return Text(f"⚠ {one_line(tool) or 'A tool call'} was denied{why}", style="yellow")
 
 

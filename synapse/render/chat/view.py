@@ -76,7 +76,7 @@ class Chat(Human):
         # Approvals by their ids; a question that waits for the hub to ask the user.
         self._approvals: dict[str, Part] = {}
         self._question: Part | None = None
-        # The reasons of denied tool calls, by the ids of the calls.
+        # The reasons of denied tool calls, by the ids of the calls; empty for a denial without one.
         self._denied: dict[str, str] = {}
         # The tools of the denials on the screen.
         self._denied_tools: set[str] = set()
@@ -270,8 +270,9 @@ class Chat(Human):
         self._finish_block()
         key = part.field("tool_use_id")
         name, _ = self._tools.pop(key, ("", None))
-        if part.text and part.text == self._denied.get(key):
-            return  # The line about the denial has the same words.
+        reason = self._denied.get(key)
+        if reason is not None and reason in ("", part.text):
+            return  # The result only repeats the line about the denial.
         other = "" if key == self._last_tool else name
         self._commit(lines.result_lines(part, self.console.width, name=other))
         self._last_tool = ""
@@ -290,7 +291,8 @@ class Chat(Human):
         question = self._approvals.pop(part.field("approval_id"), None)
         tool = question.field("tool_name") if question else ""
         if not part.event.get("approved"):
-            reason = part.field("message") or part.field("status") or part.field("by")
+            status = part.field("status")
+            reason = part.field("message") or ("" if status == "denied" else status)
             if question:
                 self._denied[question.field("tool_use_id")] = reason
             self._show_denial(tool, reason)

@@ -89,6 +89,20 @@ async def test_a_denied_call_does_not_run_and_the_agent_reads_the_message(
         assert (row["status"], row["message"], row["by"]) == ("denied", "Not today.", "person")
 
 
+async def test_a_denial_without_a_message_has_none_in_its_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path, "offline", monkeypatch) as person:
+        stream = await person.begin_touch()
+        await person.answer(await person.pending(stream), False)
+        end = await person.ended(stream)
+        [resolved] = events_in(end, "approval_resolved")
+        assert not resolved.get("message")
+        # The agent needs some words.
+        [result] = events_in(end, "tool_result")
+        assert "The call was denied." in result["output"]
+
+
 async def test_an_edited_input_runs_instead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -256,6 +256,7 @@ def test_keys_that_were_typed_before_the_question_decide_nothing(
         status, text = terminal.finish()
     assert (status, chat.has("ran")) == (DENIED, False)
     assert re.search(r"⚠ Bash was denied\x1b\[0m\r?\n", text)
+    assert "⎿ The call was denied" not in text
 
 
 def test_yes_allows_nothing_and_an_explicit_answer_does(home: Path, tmp_path: Path) -> None:

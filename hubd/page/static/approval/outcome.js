@@ -2,8 +2,6 @@
 
 import { oneLine } from "../text.js";
 
-const DENIED = "The call was denied.";
-
 // Return the outcome of an approval, such as "Allowed by a person". `isElsewhere` means that it was
 // not answered in this window.
 export function outcomeText({ tool_name: tool, status, by = "", message = "", updated_input: edited, isElsewhere = false }) {
@@ -20,7 +18,7 @@ export function outcomeText({ tool_name: tool, status, by = "", message = "", up
   const decider = isDecided && by ? ` by ${deciderText(by)}` : "";
   const place = isDecided && isElsewhere ? " elsewhere" : "";
   const change = edited && !isAnswer ? " with another input" : "";
-  const words = message && message !== DENIED ? `: ${oneLine(message, 200)}` : "";
+  const words = message ? `: ${oneLine(message, 200)}` : "";
   return `${verb}${decider}${place}${change}${words}`;
 }
 

@@ -80,9 +80,9 @@ export function toolView(item, context) {
   return { element, update };
 }
 
-// Return whether the result has only the words of the denial, which are shown above it.
+// Return whether the result only repeats the denial, which is shown above it.
 function isDenial({ approval, result }) {
-  return approval?.status === "denied" && result?.output === approval.message;
+  return approval?.status === "denied" && (!approval.message || result?.output === approval.message);
 }
 
 function inputOf(item) {

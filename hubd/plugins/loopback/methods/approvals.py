@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -22,6 +22,8 @@ from hubd.plugins.loopback.methods.base import LIST_PENDING, LoopbackBase
 from hubd.plugins.loopback.rules.rule import Remember
 from hubd.storage import ids
 
+# The message for the agent if the denial has none.
+DENIED: Final = "The call was denied."
 # The most seconds that one call waits for an approval.
 MAX_WAIT_SECONDS = 3600
 
@@ -149,7 +151,7 @@ class Approvals(LoopbackBase):
         if row.status == "approved":
             edited = json.loads(row.updated_input) if row.updated_input else input
             return events.Allowed(updatedInput=edited, approval_id=approval_id)
-        return events.Denied(message=row.message or answering.DENIED, approval_id=approval_id)
+        return events.Denied(message=row.message or DENIED, approval_id=approval_id)
 
     async def _waiting(self, session: str | None, *, everything: bool = False) -> list[ApprovalRow]:
         wanted = (await SESSIONS.look_up(self.db, session)).id if session else None
