@@ -54,6 +54,8 @@ class RunningCall:
             self._finish()
 
     def _finish(self) -> None:
+        # Without this, the call and its task would wait for the garbage collector.
+        self.call.over = None
         self._running.discard(self)
         self._ended(self)
 

@@ -65,8 +65,8 @@ class Writer:
     Args:
         connection: The connection that writes. No other code uses it.
         path: The database file, for error messages.
-        is_lost: Returns the error if the file is not at its path any more; called after each
-            commit, in any thread.
+        is_lost: Returns the error if the file is not at its path any more; called in the event
+            loop after each commit.
         committed: Called in the event loop after each commit, for the topics and the news.
     """
 
@@ -252,16 +252,14 @@ class Writer:
                     batch.run(job, self._control, begin, self._path, with_savepoint=True)
             if batch.is_open:
                 began = perf_counter()
-                self._control("COMMIT")
+                # Releases the interpreter's lock once; a cursor would for each step.
+                self._connection.commit()
                 self._note_commit(began)
         except BaseException as error:  # noqa: BLE001 -- all jobs of the batch receive it
             batch.fail(error, self._path)
             with suppress(sqlite3.Error):  # The failure may have rolled back already.
                 self._control("ROLLBACK")
         self.commits += 1
-        if (problem := self._is_lost()) is not None:
-            # The commit went to a file without a name, so it is not durable.
-            batch.fail(problem, self._path)
 
     def _note_commit(self, began: float) -> None:
         if self._log_pages is None:
@@ -287,6 +285,9 @@ class Writer:
     def _finish(self, batch: Batch) -> None:
         """Wake the callers, and the readers that wait for their topics, in one turn of the loop."""
         self._is_in_thread = False
+        if (problem := self._is_lost()) is not None:
+            # The commit went to a file without a name, so it is not durable.
+            batch.fail(problem, self._path)
         for message in batch.tx.messages:
             log.info(message)
         for job in batch.jobs:

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from hubd.errors import NotFound
 from hubd.storage import writer
+from hubd.storage.batch import Batch
 from hubd.storage.database import Database, Tx
 from hubd.storage.log_pages import LogPages
-from hubd.storage.writer import RUNS_IN_THREAD
+from hubd.storage.writer import RUNS_IN_THREAD, Writer
 from tests.support import PATIENCE_SECONDS, examples
 
 LOOP_THREAD = threading.main_thread()
@@ -236,10 +237,13 @@ async def committing_threads(
 ) -> list[bool]:
     """Return for each of some lone transactions whether the event loop committed it."""
     in_loop: list[bool] = []
-    assert db.identity is not None
-    monkeypatch.setattr(
-        db.identity, "is_lost", lambda: in_loop.append(is_in_loop())
-    )  # called by the thread that commits
+    commit = Writer._commit
+
+    def watched(self: Writer, batch: Batch) -> None:
+        in_loop.append(is_in_loop())
+        commit(self, batch)
+
+    monkeypatch.setattr(Writer, "_commit", watched)
     for number in range(writes):
         await db.transaction(note(str(number)))
     return in_loop
