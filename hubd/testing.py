@@ -254,8 +254,9 @@ class _Caller:
         if isinstance(item, Request):
             self._respond(item)
 
-    def post(self, item: Item) -> None:
-        self._items.put_nowait(item)
+    def post(self, *items: Item) -> None:
+        for item in items:
+            self._items.put_nowait(item)
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         if self._room.locked():

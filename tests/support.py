@@ -72,8 +72,8 @@ class Collector:
     async def send(self, item: Item) -> None:
         self.post(item)
 
-    def post(self, item: Item) -> None:
-        self.items.append(json.loads(item.encode()))
+    def post(self, *items: Item) -> None:
+        self.items += [json.loads(item.encode()) for item in items]
         self.arrived.set()
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:

@@ -93,13 +93,14 @@ class Caller:
         else:
             self.post(item)
 
-    def post(self, item: Item) -> None:
-        if isinstance(item, Guidance):
-            self.collected.advice.append(item)
-        elif isinstance(item, Error):
-            self.collected.error = item
-        elif isinstance(item, RequestClosed | Done):
-            self._signal(item)
+    def post(self, *items: Item) -> None:
+        for item in items:
+            if isinstance(item, Guidance):
+                self.collected.advice.append(item)
+            elif isinstance(item, Error):
+                self.collected.error = item
+            elif isinstance(item, RequestClosed | Done):
+                self._signal(item)
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         self._sent = handed_over

@@ -104,9 +104,8 @@ class PageSocket(WebSocket):
     def _expire(self) -> None:
         self._refuse(NotAuthenticated(f"no message within {self.login_seconds:g} s"))
 
-    def _handle(self, message: bytes) -> None:
+    def _receive_early(self, message: bytes) -> None:
         if not self._awaits_login:
-            super()._handle(message)
             return
         try:
             reply = self._login.reply(message)

@@ -77,8 +77,8 @@ class Caller(Protocol):
     async def send(self, item: Item) -> None:
         """Send an item. Waits if the caller reads slowly."""
 
-    def post(self, item: Item) -> None:
-        """Send an item without waiting: if there is room, or one of the last items."""
+    def post(self, *items: Item) -> None:
+        """Send items without waiting: if there is room, or the last ones."""
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         """Set the future to True when the items so far are sent; to False if they can't be."""
@@ -102,6 +102,7 @@ class Call:
         "over",
         "params",
         "spec",
+        "task",
         "unawaited",
     )
 
@@ -129,6 +130,8 @@ class Call:
         self.cancel_reason = CANCELLED
         # The `await` that the method forgot; set by unawaited.py.
         self.unawaited = ""
+        # The task of `run`, if its owner has set it; looking it up takes longer.
+        self.task: asyncio.Task[None] | None = None
         # False until the first step of its task. A call that is cancelled before never runs.
         self.is_started = False
         # True after `done`, which is the last item.
@@ -157,7 +160,7 @@ class Call:
         try:
             path, params = _unwrap(self.hub.name, self.method, self.params)
             self.method = path
-            task = asyncio.current_task()
+            task = self.task or asyncio.current_task()
             assert task is not None
             # The log names the task if it blocks the event loop.
             task.set_name(path)
@@ -175,8 +178,9 @@ class Call:
                 if task.cancelling():
                     raise asyncio.CancelledError  # The plugin caught the cancellation.
                 item = self._item(route, event, 1)
-                if not self._post_if_room(item):
-                    await self.send(item)
+                if self.caller.has_room and not self._after_sent:
+                    return self.finish(item)
+                await self.send(item)
             else:
                 await self._stream(route, self._begin(route, params), task)
             if self.unawaited:
@@ -276,12 +280,15 @@ class Call:
         self.caller.post(Error(metadata, error.message, error.code, error.recoverable))
         self.finish()
 
-    def finish(self) -> None:
-        """End the stream."""
-        if not self.ended:
-            self.ended = True
-            stamp = self._stamp or self.stamp
-            self.caller.post(Done(stamp.metadata()))
+    def finish(self, last: Data | None = None) -> None:
+        """End the stream, after a last event if there is one."""
+        if self.ended:
+            return
+        self.ended = True
+        if last is None:
+            self.caller.post(Done(self.stamp.metadata()))
+        else:
+            self.caller.post(last, Done(last.metadata))
 
     def _stamp_for(self, names: tuple[str, ...]) -> Stamp:
         return Stamp(names, visible_hash(self.hub.hash, self.actor))

@@ -87,11 +87,12 @@ class NestedCaller:
         elif isinstance(item, Request) and self._outer is not None:
             await self._outer.send(item)
 
-    def post(self, item: Item) -> None:
-        if not isinstance(item, RequestClosed):
-            self._items.put_nowait(item)
-        elif self._outer is not None:
-            self._outer.post(item)
+    def post(self, *items: Item) -> None:
+        for item in items:
+            if not isinstance(item, RequestClosed):
+                self._items.put_nowait(item)
+            elif self._outer is not None:
+                self._outer.post(item)
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         if self._room.locked():

@@ -37,7 +37,7 @@ class RunningCall:
         running.add(self)
         call.over = self._finish
         # `create_task` would look up the loop and a factory for each call.
-        self.task = asyncio.Task(call.run(), loop=loop)
+        self.task = call.task = asyncio.Task(call.run(), loop=loop)
 
     def cancel(self, reason: str | None = None) -> None:
         """Cancel the call. Its stream ends in bounded time, even if the plugin keeps running."""
@@ -73,10 +73,14 @@ class Calls:
     def __init__(self) -> None:
         # Each entry is removed when its task ends.
         self._running: set[RunningCall] = set()
+        # The loop of all calls; set by the first one.
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, call: Call, ended: Callable[[RunningCall], None]) -> RunningCall:
         """Run a call; `ended` is called when it is over."""
-        return RunningCall(call, self._running, ended, asyncio.get_running_loop())
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return RunningCall(call, self._running, ended, self._loop)
 
     async def end(self) -> None:
         """Let calls finish for a moment, then cancel the rest. Takes bounded time."""

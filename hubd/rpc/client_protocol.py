@@ -10,7 +10,7 @@ from hubd.rpc.clients import Clients
 from hubd.rpc.connection import Connection
 from hubd.rpc.deadline import Deadline
 from hubd.rpc.inbox import Inbox
-from hubd.rpc.outbox import Outbox
+from hubd.rpc.outbox import AddFrame, Outbox
 from hubd.wire.caller import UNKNOWN, Actor
 from hubd.wire.jsonrpc import Malformed
 
@@ -38,20 +38,20 @@ class ClientProtocol(asyncio.Protocol):
     def _attach(
         self,
         transport: asyncio.BaseTransport,
-        enframe: Callable[[bytes], bytes],
+        add_frame: AddFrame,
         take: Callable[[bytes], None],
     ) -> None:
         """Create the queues of a new connection.
 
         Args:
             transport: The connection.
-            enframe: Returns a message with its framing.
+            add_frame: Appends a message with its framing to a list.
             take: Handles one message of the client.
         """
         # Transports of uvloop do not derive from asyncio's class.
         stream = cast(asyncio.Transport, transport)
         self._transport = stream
-        self._outbox = Outbox(stream, enframe, self._clients.flushes)
+        self._outbox = Outbox(stream, add_frame, self._clients.flushes)
         self._inbox = Inbox(stream, take)
 
     def _identify(self, finding: Coroutine[Any, Any, tuple[Origin, Actor]]) -> None:

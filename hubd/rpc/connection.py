@@ -31,11 +31,11 @@ class FrameWriter(Protocol):
     def is_full(self) -> bool:
         """Whether `drain` would wait."""
 
-    def write(self, frame: bytes) -> None:
-        """Queue a frame; do nothing if the peer is gone."""
+    def write(self, *messages: bytes) -> None:
+        """Queue messages; do nothing if the peer is gone."""
 
-    def hold(self, frame: bytes) -> None:
-        """Queue a frame that may wait a moment, to be sent together with the next one."""
+    def hold(self, message: bytes) -> None:
+        """Queue a message that may wait a moment, to be sent together with the next one."""
 
     def flush(self) -> None:
         """Send the queued frames now."""
@@ -180,8 +180,9 @@ class _Subscriber:
         await self._writer.drain()
         self.post(item)
 
-    def post(self, item: Item) -> None:
-        self._writer.write(jsonrpc.item_notification(self.subscription, item.encode()))
+    def post(self, *items: Item) -> None:
+        before, after = jsonrpc.item_envelope(self.subscription)
+        self._writer.write(*[item.encode(before, after) for item in items])
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         self._writer.report_delivery(handed_over)

@@ -12,55 +12,58 @@ HOLD_SECONDS: Final = 0.01
 class Flushable(Protocol):
     """The frames to send on one connection."""
 
-    def flush(self) -> None:
-        """Send the queued frames now."""
+    def flush_scheduled(self) -> None:
+        """Send the queued frames, unless they were sent since `Flushes.soon`."""
+
+    def flush_held(self, before: int) -> bool:
+        """Send the queued frames if they were held before a tick.
+
+        Returns:
+            Whether held frames still wait.
+        """
 
 
 class Flushes:
     """Flushes the outboxes of all connections.
 
     A callback for each outbox, or a timer for each held frame, would take longer than the
-    rest of the work on a frame.
+    rest of the work on a frame. An outbox that was flushed meanwhile stays in these lists, because
+    removing it would take longer than asking it.
     """
 
     def __init__(self) -> None:
-        # Outboxes to flush in the next turn of the event loop, and whether there will be one.
-        self._soon: set[Flushable] = set()
-        self._is_scheduled = False
-        # Outboxes with frames that were held since the timer fired last, and before that.
-        self._held: set[Flushable] = set()
-        self._held_before: set[Flushable] = set()
+        # Outboxes to flush in the next turn of the event loop.
+        self._soon: list[Flushable] = []
+        # Outboxes that have held frames since the timer was started, or had some.
+        self._held: list[Flushable] = []
+        # Counts the expiries of the timer.
+        self.tick = 0
         self._is_timing = False
 
     def soon(self, outbox: Flushable) -> None:
-        """Flush an outbox in the next turn, unless it is flushed before."""
-        self._soon.add(outbox)
-        if not self._is_scheduled:
-            self._is_scheduled = True
+        """Flush an outbox in the next turn."""
+        if not self._soon:
             asyncio.get_running_loop().call_soon(self._flush_soon)
+        self._soon.append(outbox)
 
     def later(self, outbox: Flushable) -> None:
-        """Flush an outbox after `HOLD_SECONDS`, unless it is flushed before."""
-        self._held.add(outbox)
+        """Flush the held frames of an outbox after `HOLD_SECONDS`."""
+        self._held.append(outbox)
         if not self._is_timing:
-            self._is_timing = True
-            asyncio.get_running_loop().call_later(HOLD_SECONDS, self._flush_held)
-
-    def forget(self, outbox: Flushable) -> None:
-        """Note that an outbox was flushed. Frames that it holds later wait their full time."""
-        self._soon.discard(outbox)
-        self._held.discard(outbox)
-        self._held_before.discard(outbox)
+            self._start_timer()
 
     def _flush_soon(self) -> None:
-        self._is_scheduled = False
-        for outbox in list(self._soon):
-            outbox.flush()
+        outboxes, self._soon = self._soon, []
+        for outbox in outboxes:
+            outbox.flush_scheduled()
 
     def _flush_held(self) -> None:
-        for outbox in list(self._held_before):
-            outbox.flush()
-        self._held_before, self._held = self._held, self._held_before
-        self._is_timing = bool(self._held_before)
-        if self._is_timing:
-            asyncio.get_running_loop().call_later(HOLD_SECONDS, self._flush_held)
+        self.tick += 1
+        self._held = [outbox for outbox in self._held if outbox.flush_held(self.tick - 1)]
+        self._is_timing = False
+        if self._held:
+            self._start_timer()
+
+    def _start_timer(self) -> None:
+        self._is_timing = True
+        asyncio.get_running_loop().call_later(HOLD_SECONDS, self._flush_held)

@@ -5,10 +5,16 @@ All other frames (control frames, fragments, long or malformed ones) go to the p
 """
 
 from collections.abc import Iterator
+from struct import Struct
 from typing import Final
 
 from hubd.wire.jsonrpc import TooLarge
 from hubd.wire.limits import MAX_MESSAGE_MIB, MIB
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # The package was built without its compiled part.
+    from websockets.utils import apply_mask
 
 # Longer messages go through the protocol, which keeps only one copy of them.
 MAX_SHORT_BYTES: Final = 0xFFFF
@@ -26,6 +32,12 @@ _KEY_BYTES: Final = 4
 # The bytes before a masked payload, if its length is in the second byte or in two more.
 _SHORT_HEAD: Final = 6
 _LONG_HEAD: Final = 8
+
+
+# The bytes before the payload of a frame of a server.
+_SHORT_HEADS: Final = tuple(bytes((_WHOLE_TEXT, size)) for size in range(_IN_TWO_BYTES))
+_head_of_two: Final = Struct("!BBH").pack
+_head_of_eight: Final = Struct("!BBQ").pack
 
 
 class Splitter:
@@ -64,7 +76,7 @@ class Splitter:
             return None
         if size > self.max_bytes or len(data) != start + size:
             return None
-        return _unmask(data[start:], data[start - _KEY_BYTES : start])
+        return apply_mask(data[start:], data[start - _KEY_BYTES : start])
 
     def split(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
         """Yield whole messages (True) and bytes for the protocol (False), in order.
@@ -100,7 +112,7 @@ class Splitter:
                 self._partial = data[at:]
                 return
             else:
-                yield _unmask(data[start:end], data[start - _KEY_BYTES : start]), True
+                yield apply_mask(data[start:end], data[start - _KEY_BYTES : start]), True
                 at = end
 
     def _is_message(self, first: int, second: int, size: int) -> bool:
@@ -111,14 +123,17 @@ class Splitter:
         return False
 
 
-def text_frame(message: bytes) -> bytes:
-    """Return a message as a text frame of a server."""
+def add_text_frame(frames: list[bytes], message: bytes) -> int:
+    """Append a message as a text frame of a server, in two pieces; return the number of bytes."""
     size = len(message)
     if size < _IN_TWO_BYTES:
-        return b"%c%c%b" % (_WHOLE_TEXT, size, message)
-    if size <= MAX_SHORT_BYTES:
-        return b"%c%c%b%b" % (_WHOLE_TEXT, _IN_TWO_BYTES, size.to_bytes(2), message)
-    return b"%c%c%b%b" % (_WHOLE_TEXT, _IN_EIGHT_BYTES, size.to_bytes(8), message)
+        head = _SHORT_HEADS[size]
+    elif size <= MAX_SHORT_BYTES:
+        head = _head_of_two(_WHOLE_TEXT, _IN_TWO_BYTES, size)
+    else:
+        head = _head_of_eight(_WHOLE_TEXT, _IN_EIGHT_BYTES, size)
+    frames += (head, message)
+    return len(head) + size
 
 
 def _extent(data: bytes, at: int) -> tuple[int, int]:
@@ -132,14 +147,3 @@ def _extent(data: bytes, at: int) -> tuple[int, int]:
     if data[at + 1] & _MASKED:
         start += _KEY_BYTES
     return (start, start + length) if len(data) >= start else (0, 0)
-
-
-def _unmask(data: bytes, key: bytes) -> bytes:
-    """Return the unmasked payload.
-
-    One XOR of two long integers is a hundred times faster than a loop over bytes.
-    """
-    size = len(data)
-    mask = (key * (size // _KEY_BYTES + 1))[:size]
-    plain = int.from_bytes(data, "little") ^ int.from_bytes(mask, "little")
-    return plain.to_bytes(size, "little")

@@ -9,6 +9,8 @@ from hubd.rpc.flushes import Flushes
 
 # The frames of one turn of the event loop share a write of at most about this size.
 FLUSH_BYTES: Final = 64 * 1024
+# Appends a message with its framing to a list, and returns the number of bytes.
+AddFrame = Callable[[list[bytes], bytes], int]
 # No more requests are read from a client with this much unsent.
 MAX_UNREAD_REPLIES_BYTES: Final = 4 * MAX_UNSENT_BYTES
 
@@ -18,22 +20,24 @@ class Outbox:
 
     Args:
         transport: The connection.
-        enframe: Returns a message with its framing.
+        add_frame: Appends a message with its framing to a list, and returns the number of bytes.
         flushes: Calls `flush`, for the outboxes of all connections.
     """
 
-    def __init__(
-        self, transport: asyncio.Transport, enframe: Callable[[bytes], bytes], flushes: Flushes
-    ) -> None:
+    def __init__(self, transport: asyncio.Transport, add_frame: AddFrame, flushes: Flushes) -> None:
         transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
         self._transport = transport
-        self._enframe = enframe
+        self._add_frame = add_frame
         self._flushes = flushes
-        # Frames that the transport does not have yet.
+        # Pieces of frames that the transport does not have yet.
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        # Whether `flush` is going to be called in the next turn.
+        # Whether frames wait for `flush_scheduled` in the next turn.
         self._is_scheduled = False
+        # The tick of `flushes` at which the first of the pending frames was held, and whether
+        # `flush_held` is going to be called.
+        self._held_since = 0
+        self._is_timed = False
         # Set while the transport's buffer is full; methods wait then.
         self.is_full = False
         # Set when the peer is closing or gone; later frames are dropped.
@@ -45,22 +49,25 @@ class Outbox:
         # Futures to set when the kernel has all bytes. While there is one, any unsent byte pauses.
         self._deliveries: list[asyncio.Future[bool]] = []
 
-    def write(self, frame: bytes) -> None:
-        """Queue a frame."""
-        if self.is_closing:
-            self._dropped = True
-        else:
-            self.write_framed(self._enframe(frame))
-
-    def hold(self, frame: bytes) -> None:
-        """Queue a frame that is sent together with the next one, or after a moment."""
+    def write(self, *messages: bytes) -> None:
+        """Queue messages, each as a frame."""
         if self.is_closing:
             self._dropped = True
             return
-        framed = self._enframe(frame)
-        self._pending.append(framed)
-        self._pending_bytes += len(framed)
-        if not self._is_scheduled:
+        for message in messages:
+            self._pending_bytes += self._add_frame(self._pending, message)
+        self._schedule()
+
+    def hold(self, message: bytes) -> None:
+        """Queue a message that is sent together with the next one, or after a moment."""
+        if self.is_closing:
+            self._dropped = True
+            return
+        if not self._pending:
+            self._held_since = self._flushes.tick
+        self._pending_bytes += self._add_frame(self._pending, message)
+        if not self._is_timed:
+            self._is_timed = True
             self._flushes.later(self)
 
     def write_framed(self, data: bytes) -> None:
@@ -69,6 +76,9 @@ class Outbox:
             return
         self._pending.append(data)
         self._pending_bytes += len(data)
+        self._schedule()
+
+    def _schedule(self) -> None:
         if self._pending_bytes >= FLUSH_BYTES:
             self.flush()
         elif not self._is_scheduled:
@@ -79,7 +89,6 @@ class Outbox:
         """Pass all frames to the transport now."""
         if not self._pending:
             return
-        self._flushes.forget(self)
         self._is_scheduled = False
         self._transport.write(b"".join(self._pending))
         self._pending.clear()
@@ -87,6 +96,22 @@ class Outbox:
         if self.is_full and self._transport.get_write_buffer_size() > MAX_UNREAD_REPLIES_BYTES:
             # Methods wait, but replies to requests cannot, so no more requests are read.
             self._transport.pause_reading()
+
+    def flush_scheduled(self) -> None:
+        """Flush, unless only frames wait that were held after a flush."""
+        if self._is_scheduled:
+            self.flush()
+
+    def flush_held(self, before: int) -> bool:
+        """Pass the frames to the transport if the first one was held before a tick.
+
+        Returns:
+            Whether frames still wait.
+        """
+        if self._held_since < before:
+            self.flush()
+        self._is_timed = bool(self._pending)
+        return self._is_timed
 
     async def drain(self) -> None:
         """Wait while the peer reads too slowly."""
@@ -129,7 +154,6 @@ class Outbox:
         self.is_closing = self._is_closed = True
         self.is_full = False
         self._pending.clear()
-        self._flushes.forget(self)
         self._settle_deliveries(delivered=False)
         self._wake()
 

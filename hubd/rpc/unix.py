@@ -89,7 +89,7 @@ class _LineProtocol(ClientProtocol):
         self._partial = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._attach(transport, _as_line, self._take)
+        self._attach(transport, _add_line, self._take)
         assert self._outbox is not None
         actors = self._clients.hub.actors
         connection = transport.get_extra_info("socket")
@@ -159,5 +159,6 @@ async def _find_actor(actors: Actors, connection: socket.socket) -> tuple[Origin
     return origin, origin.actor or PERSON
 
 
-def _as_line(frame: bytes) -> bytes:
-    return frame + b"\n"
+def _add_line(lines: list[bytes], message: bytes) -> int:
+    lines += (message, b"\n")
+    return len(message) + 1

@@ -22,7 +22,7 @@ from hubd.plexus.actors import INVALID_TOKEN, Actors, Origin
 from hubd.rpc.acceptor import Acceptor
 from hubd.rpc.client_protocol import ClientProtocol
 from hubd.rpc.clients import Clients
-from hubd.rpc.frames import Splitter, text_frame
+from hubd.rpc.frames import Splitter, add_text_frame
 from hubd.rpc.gate import Gate, Refusal
 from hubd.wire.caller import PERSON, UNKNOWN, Actor, Client
 from hubd.wire.jsonrpc import Malformed, TooLarge
@@ -77,7 +77,7 @@ class WebSocket(ClientProtocol):
         self._handshake_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._attach(transport, text_frame, self._receive)
+        self._attach(transport, add_text_frame, self._receive)
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         self._handshake_timer = loop.call_later(HANDSHAKE_SECONDS, self._transport.abort)
@@ -126,16 +126,18 @@ class WebSocket(ClientProtocol):
 
     def _receive(self, message: bytes) -> None:
         assert self._outbox is not None
-        if not self._accepts_messages or self._outbox.is_closing:
+        if self._outbox.is_closing:
             return
         try:
-            self._handle(message)
+            if self._connection is not None:
+                self._connection.receive(message)
+            else:
+                self._receive_early(message)
         except TooLarge as error:
             self._refuse(error)
 
-    def _handle(self, message: bytes) -> None:
-        assert self._connection is not None
-        self._connection.receive(message)
+    def _receive_early(self, message: bytes) -> None:
+        """Handle a message of a client that can't call methods; by default, ignore it."""
 
     def eof_received(self) -> None:
         self._protocol.receive_eof()

@@ -83,20 +83,26 @@ class Batch:
         # Whether each job has its result or error, and only the commit is missing.
         self.has_run = False
 
-    def run(
-        self,
-        job: Job,
-        control: Callable[[str], Any],
-        begin: Callable[[], None],
-        path: Path,
-        *,
-        with_savepoint: bool,
+    def run(self, job: Job, begin: Callable[[], None]) -> None:
+        """Run one transaction. If its function fails, the whole batch must be rolled back.
+
+        Raises:
+            BaseException: SQLite's transaction can't begin, or the function failed.
+        """
+        if not self.is_open:
+            begin()
+            self.is_open = True
+        job.result = job.function(self.tx)
+        if isinstance(job.result, _LAZY_RESULTS):
+            raise _not_run(job.result)
+
+    def run_in_savepoint(
+        self, job: Job, control: Callable[[str], Any], begin: Callable[[], None], path: Path
     ) -> None:
         """Run one transaction. If its function fails, only its own changes are rolled back.
 
         Raises:
-            BaseException: SQLite's transaction can't begin, a failure of the disk ended it, or
-                the function failed without a savepoint.
+            BaseException: SQLite's transaction can't begin, or a failure of the disk ended it.
         """
         tx = self.tx
         topics, news, messages = len(tx.topics), len(tx.news), len(tx.messages)
@@ -105,23 +111,21 @@ class Batch:
         if is_first:
             begin()
             self.is_open = True
-        elif with_savepoint:
+        else:
             control("SAVEPOINT job")
         try:
-            job.result = job.function(tx)
-            if isinstance(job.result, _LAZY_RESULTS):
-                raise _not_run(job.result)
+            self.run(job, begin)
         except BaseException as error:  # The caller receives it.
             job.error = caller_error(error, path)
             # A failure of the disk may have ended the whole transaction.
-            if not tx.raw.in_transaction or not (is_first or with_savepoint):
+            if not tx.raw.in_transaction:
                 raise
             control("ROLLBACK" if is_first else "ROLLBACK TO job")
             self.is_open = not is_first
             del tx.topics[topics:]
             del tx.news[news:]
             del tx.messages[messages:]
-        if with_savepoint and not is_first:
+        if not is_first:
             control("RELEASE job")
 
     def forget(self) -> None:

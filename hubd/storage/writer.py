@@ -102,7 +102,8 @@ class Writer:
         self._committed_at = -math.inf
         # None until the first commit, which creates the log.
         self._log_pages: LogPages | None = None
-        # The time that the last function took in the loop.
+        # The end of the last function in the loop, and the time that it took.
+        self._now = 0.0
         self._run_seconds = 0.0
         # Functions that took too long in the loop, with their remaining runs in the thread.
         self._long: dict[CodeType, int] = {}
@@ -142,7 +143,8 @@ class Writer:
         """Run waiting transactions for a moment. Commit when none waits."""
         self._is_scheduled = False
         batch, waiting = self._batch, self._waiting
-        turn_ends = perf_counter() + TURN_SECONDS
+        self._now = perf_counter()
+        turn_ends = self._now + TURN_SECONDS
         while waiting and len(batch.jobs) < MAX_GROUP:
             job = waiting[0]
             if job.in_thread or (job.code in self._long and self._is_still_long(job)):
@@ -153,7 +155,7 @@ class Writer:
                 self._roll_back()
                 self._pass_to_thread()
                 return
-            if waiting and perf_counter() > turn_ends:
+            if waiting and self._now > turn_ends:
                 self._schedule()
                 return
         if not batch.jobs:
@@ -195,18 +197,18 @@ class Writer:
     def _run_in_loop(self, job: Job) -> bool:
         """Run a transaction in the event loop; return False if the batch must leave the loop."""
         self._is_interrupted = False
-        began = perf_counter()
+        began = self._now
         self._run_until = began + MAX_SECONDS_IN_LOOP
-        batch = self._batch
         try:
-            batch.run(job, self._control, self._begin, self._path, with_savepoint=False)
+            self._batch.run(job, self._begin)
         except BaseException:  # noqa: BLE001 -- the thread runs it again, and reports the error
             return False
         finally:
-            self._run_seconds = perf_counter() - began
+            self._run_until = math.inf
+            self._now = perf_counter()
+            self._run_seconds = self._now - began
             if self._run_seconds > MAX_SECONDS_IN_LOOP and job.code is not None:
                 self._long[job.code] = RUNS_IN_THREAD
-            self._run_until = math.inf
         return not self._is_interrupted
 
     def _begin(self) -> None:
@@ -249,7 +251,7 @@ class Writer:
                 batch.forget()
                 for job in batch.jobs:
                     begin = self._begin_patiently
-                    batch.run(job, self._control, begin, self._path, with_savepoint=True)
+                    batch.run_in_savepoint(job, self._control, begin, self._path)
             if batch.is_open:
                 began = perf_counter()
                 # Releases the interpreter's lock once; a cursor would for each step.

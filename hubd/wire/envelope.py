@@ -13,7 +13,7 @@ __all__ = [
     "call_request",
     "dumps",
     "error_reply",
-    "item_notification",
+    "item_envelope",
     "notification",
     "quote",
     "reply",
@@ -70,12 +70,10 @@ def error_reply(request_id: bytes, error: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (request_id, error)
 
 
-def item_notification(subscription: int, item: bytes) -> bytes:
-    """Return the notification that carries one stream item of a subscription."""
-    return b'{"jsonrpc":"2.0","method":"subscription","params":{"subscription":%d,"result":%b}}' % (
-        subscription,
-        item,
-    )
+def item_envelope(subscription: int) -> tuple[bytes, bytes]:
+    """Return the texts before and after each stream item of a subscription: a notification."""
+    before = b'{"jsonrpc":"2.0","method":"subscription","params":{"subscription":%d,"result":'
+    return before % subscription, b"}}"
 
 
 def dumps(value: "Any") -> str:

@@ -1,7 +1,8 @@
 """The items of a stream as JSON, and the closed set of error codes.
 
 An item encodes itself. The content of a `Data` item is JSON text already: it is encoded once and
-copied into every frame that carries it.
+copied into every frame that carries it. `encode` takes the texts around the item, so that the
+whole message is written in one step.
 """
 
 import time
@@ -72,12 +73,14 @@ class Data(NamedTuple):
     content_type: str
     content: bytes
 
-    def encode(self) -> bytes:
-        """Return the item as JSON."""
-        return b'{"type":"data","metadata":%b,"content_type":"%b","content":%b}' % (
+    def encode(self, before: bytes = b"", after: bytes = b"") -> bytes:
+        """Return the item as JSON, between two texts."""
+        return b'%b{"type":"data","metadata":%b,"content_type":"%b","content":%b}%b' % (
+            before,
             self.metadata,
             self.content_type.encode(),
             self.content,
+            after,
         )
 
 
@@ -88,12 +91,12 @@ class Progress(NamedTuple):
     message: str
     percentage: float | None = None
 
-    def encode(self) -> bytes:
-        """Return the item as JSON."""
+    def encode(self, before: bytes = b"", after: bytes = b"") -> bytes:
+        """Return the item as JSON, between two texts."""
         fields: dict[str, Any] = {"message": self.message}
         if self.percentage is not None:
             fields["percentage"] = self.percentage
-        return _encode("progress", self.metadata, fields)
+        return before + _encode("progress", self.metadata, fields) + after
 
 
 class Guidance(NamedTuple):
@@ -104,14 +107,14 @@ class Guidance(NamedTuple):
     suggestion: str
     available: list[str]
 
-    def encode(self) -> bytes:
-        """Return the item as JSON."""
+    def encode(self, before: bytes = b"", after: bytes = b"") -> bytes:
+        """Return the item as JSON, between two texts."""
         fields = {
             "error_type": self.error_type,
             "suggestion": self.suggestion,
             "available": self.available,
         }
-        return _encode("guidance", self.metadata, fields)
+        return before + _encode("guidance", self.metadata, fields) + after
 
 
 class Error(NamedTuple):
@@ -122,10 +125,10 @@ class Error(NamedTuple):
     code: str
     recoverable: bool = False
 
-    def encode(self) -> bytes:
-        """Return the item as JSON."""
+    def encode(self, before: bytes = b"", after: bytes = b"") -> bytes:
+        """Return the item as JSON, between two texts."""
         fields = {"message": self.message, "code": self.code, "recoverable": self.recoverable}
-        return _encode("error", self.metadata, fields)
+        return before + _encode("error", self.metadata, fields) + after
 
 
 class Request(NamedTuple):
@@ -136,14 +139,14 @@ class Request(NamedTuple):
     request_data: dict[str, Any]
     timeout_ms: int
 
-    def encode(self) -> bytes:
-        """Return the item as JSON. The published protocol uses camel case here."""
+    def encode(self, before: bytes = b"", after: bytes = b"") -> bytes:
+        """Return the item as JSON, between two texts. The published protocol uses camel case."""
         fields = {
             "requestId": self.request_id,
             "requestData": self.request_data,
             "timeoutMs": self.timeout_ms,
         }
-        return _encode("request", self.metadata, fields)
+        return before + _encode("request", self.metadata, fields) + after
 
 
 class RequestClosed(NamedTuple):
@@ -153,10 +156,10 @@ class RequestClosed(NamedTuple):
     request_id: str
     reason: str
 
-    def encode(self) -> bytes:
-        """Return the item as JSON."""
+    def encode(self, before: bytes = b"", after: bytes = b"") -> bytes:
+        """Return the item as JSON, between two texts."""
         fields = {"requestId": self.request_id, "reason": self.reason}
-        return _encode("request_closed", self.metadata, fields)
+        return before + _encode("request_closed", self.metadata, fields) + after
 
 
 class Done(NamedTuple):
@@ -164,9 +167,9 @@ class Done(NamedTuple):
 
     metadata: bytes
 
-    def encode(self) -> bytes:
-        """Return the item as JSON."""
-        return b'{"type":"done","metadata":%b}' % self.metadata
+    def encode(self, before: bytes = b"", after: bytes = b"") -> bytes:
+        """Return the item as JSON, between two texts."""
+        return b'%b{"type":"done","metadata":%b}%b' % (before, self.metadata, after)
 
 
 Item = Data | Progress | Guidance | Error | Request | RequestClosed | Done

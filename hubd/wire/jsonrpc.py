@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from hubd.wire import envelope
-from hubd.wire.envelope import OVERLOADED, error_reply, item_notification, reply
+from hubd.wire.envelope import OVERLOADED, error_reply, item_envelope, reply
 
 __all__ = [
     "INVALID_PARAMS",
@@ -23,7 +23,7 @@ __all__ = [
     "TooLarge",
     "dump",
     "failure",
-    "item_notification",
+    "item_envelope",
     "read_request",
     "request",
     "success",
@@ -104,6 +104,11 @@ def read_request(message: object) -> Request:
     Raises:
         Malformed: The message is not a request. The error has the id if it is known.
     """
+    if type(message) is dict and message.get("jsonrpc") == "2.0":
+        request_id, method, params = message.get("id"), message.get("method"), message.get("params")
+        if type(request_id) is int and type(method) is str and type(params) is dict:
+            # Nearly every request has this form; the checks below find what is wrong with others.
+            return Request(request_id, True, method, params)
     if isinstance(message, list):
         raise Malformed(INVALID_REQUEST, "batches are not supported; send one request a message")
     if not isinstance(message, dict):

@@ -75,8 +75,8 @@ class Client:
             self, self, context.Client("test"), trusts_context=trusts_context
         )
 
-    def write(self, frame: bytes) -> None:
-        self.messages.append(json.loads(frame))
+    def write(self, *messages: bytes) -> None:
+        self.messages += map(json.loads, messages)
         self._changed.set()
 
     hold = write

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.protocol import CLIENT, OPEN, SERVER, Protocol
 
-from hubd.rpc.frames import MAX_SHORT_BYTES, Splitter, text_frame
+from hubd.rpc.frames import MAX_SHORT_BYTES, Splitter, add_text_frame
 
 MAX_SIZE = 100_000
 EDGES = (0, 1, 125, 126, 127, MAX_SHORT_BYTES, MAX_SHORT_BYTES + 1, MAX_SIZE, MAX_SIZE + 1)
@@ -127,7 +127,10 @@ def test_a_long_message_is_passed_on_in_pieces_and_not_kept() -> None:
 def test_a_client_reads_the_frames_of_the_server(size: int) -> None:
     message = b"y" * size
     client = Protocol(CLIENT, state=OPEN, max_size=None)
-    client.receive_data(text_frame(message))
+    frames: list[bytes] = []
+    size_of_frame = add_text_frame(frames, message)
+    assert size_of_frame == len(b"".join(frames))
+    client.receive_data(b"".join(frames))
     assert events(client) == [(Opcode.TEXT, message, True)]
 
 

@@ -110,7 +110,7 @@ def test_too_many_positional_params_are_refused(names: list[str], listed: str) -
             '{"jsonrpc":"2.0","id":1,"method":"plexus.call","params":{"method":"echo.once"}}',
         ),
         (
-            jsonrpc.item_notification(7, b'{"type":"done"}'),
+            b'{"type":"done"}'.join(jsonrpc.item_envelope(7)),
             '{"jsonrpc":"2.0","method":"subscription",'
             '"params":{"subscription":7,"result":{"type":"done"}}}',
         ),

@@ -31,9 +31,10 @@ class Counter(Collector):
         super().__init__()
         self.events = 0
 
-    def post(self, item: Item) -> None:
-        item.encode()
-        self.events += isinstance(item, Data)
+    def post(self, *items: Item) -> None:
+        for item in items:
+            item.encode()
+            self.events += isinstance(item, Data)
 
 
 def _hub_side(hub: Hub, handles: list[str]) -> Slice:

@@ -283,9 +283,9 @@ class Watcher(Collector):
         super().__init__(context)
         self.said: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
 
-    def post(self, item: Any) -> None:
-        """Take one item."""
-        super().post(item)
+    def post(self, *items: Any) -> None:
+        """Take items."""
+        super().post(*items)
         event = self.items[-1].get("content", {}).get("event", {})
         if event.get("type") == "content_delta" and not self.said.done():
             self.said.set_result(event)
