@@ -73,11 +73,14 @@ class Job:
 class Batch:
     """Transactions that share a commit."""
 
-    __slots__ = ("has_run", "is_open", "jobs", "tx")
+    __slots__ = ("began", "has_run", "is_open", "jobs", "size_before", "tx")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.jobs: list[Job] = []
         self.tx = Tx(connection)
+        # The end of its first turn in the loop, and the number of jobs at the end of the last one.
+        self.began = 0.0
+        self.size_before = 0
         # Whether SQLite's transaction has begun.
         self.is_open = False
         # Whether each job has its result or error, and only the commit is missing.
