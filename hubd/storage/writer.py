@@ -51,10 +51,10 @@ AUTOCHECKPOINT_PAGES: Final = 4000
 
 # The commit of a single transaction runs in the loop if recent commits took less than this on
 # average, the last one was not long ago, the function took no longer than this itself, and the log
-# is far from a checkpoint.
+# is not near a checkpoint: a function cannot write more pages than that in so short a time.
 FAST_COMMIT_SECONDS: Final = 0.0005
 RECENT_SECONDS: Final = 1.0
-PAGES_BEFORE_CHECKPOINT: Final = 1000
+PAGES_BEFORE_CHECKPOINT: Final = 500
 # The weight of the last commit in the average.
 LAST_WEIGHT: Final = 0.25
 
