@@ -6,7 +6,7 @@ Functions with `tx` compose with other writes of a plugin.
 
 import json
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from hubd.errors import Ambiguous, CursorExpired, InvalidParams, NotFound
 from hubd.storage import ids
@@ -169,30 +169,23 @@ def push_many(
     [(next_seq,)] = tx.raw.execute("SELECT next_seq FROM chat_streams WHERE key = ?", (stream,))
     if not others:
         return first, next_seq - 1
+    nodes: list[tuple[Any, ...]] = []
+    contents: list[tuple[Any, ...]] = []
+    rows: list[EventRow] = []
     # The newest node has the largest key, and no other connection writes.
-    rows = [
-        EventRow(seq, ids.uuid7(), now, event_type, data)
-        for seq, (event_type, data) in enumerate(others, next_seq)
-    ]
-    places = [
-        Place(first.key + step, row.node_id, first.tree, first.segment, first.depth + step, EVENTS)
-        for step, row in enumerate(rows, 1)
-    ]
-    pairs = list(zip(places, rows, strict=True))
-    tx.raw.executemany(
-        _NODE_WITH_KEY,
-        (
-            (*place, origin, f"{ids.text(row.node_id)}:{row.event_type}", now)
-            for place, row in pairs
-        ),
-    )
-    tx.raw.executemany(
-        _EVENT, ((place.key, stream, row.seq, row.event_type, row.data) for place, row in pairs)
-    )
-    last = places[-1]
-    tx.raw.execute(_MOVE, (last.depth, rows[-1].seq + 1, stream))
+    key, node_id, tree, segment, depth, lane = first
+    for seq, (event_type, data) in enumerate(others, next_seq):
+        key, depth, node_id = key + 1, depth + 1, ids.uuid7()
+        meta = f"{ids.text(node_id)}:{event_type}"
+        nodes.append((key, node_id, tree, segment, depth, lane, origin, meta, now))
+        contents.append((key, stream, seq, event_type, data))
+        rows.append(EventRow(seq, node_id, now, event_type, data))
+    tx.raw.executemany(_NODE_WITH_KEY, nodes)
+    tx.raw.executemany(_EVENT, contents)
+    last_seq = next_seq + len(others) - 1
+    tx.raw.execute(_MOVE, (depth, last_seq + 1, stream))
     _announce(tx, stream, rows)
-    return last, rows[-1].seq
+    return Place(key, node_id, tree, segment, depth, lane), last_seq
 
 
 def _announce(tx: Tx, stream: int, rows: Sequence[EventRow]) -> None:
