@@ -117,5 +117,6 @@ class Encoded:
             fields: For a resolver: the fields of the event that the summary of the handle type
                 uses. Without them, the hub parses the text.
         """
-        self.json = json
+        # A line end separates messages on the Unix socket. In JSON it is only white space.
+        self.json = json.replace(b"\n", b" ").replace(b"\r", b" ")
         self.fields = fields

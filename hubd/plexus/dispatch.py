@@ -214,7 +214,7 @@ class Call:
     ) -> None:
         """Send the events of a generator. If it never waits, other calls get turns."""
         count = 0
-        turn_began = perf_counter()
+        turn, turn_began = -1, perf_counter()
         try:
             async for event in events:
                 if task.cancelling():
@@ -224,8 +224,10 @@ class Call:
                 if not self._post_if_room(item):
                     await self.send(item)
                 if count > 1 and perf_counter() - turn_began > TURN_SECONDS:
-                    await asyncio.sleep(0)
-                    turn_began = perf_counter()
+                    if turn == self.hub.turns.number():
+                        await asyncio.sleep(0)
+                    # If the method has waited, the others have had their turn.
+                    turn, turn_began = self.hub.turns.number(), perf_counter()
         finally:
             await events.aclose()
         if count == 0 and not route.spec.streaming:

@@ -20,6 +20,7 @@ from hubd.activation.templates import TemplateSource
 from hubd.errors import ActivationNotFound, Conflict, InvalidParams, VersionUnsupported
 from hubd.plexus import describe
 from hubd.plexus.actors import Actors
+from hubd.plexus.turns import Turns
 from hubd.storage.database import Database
 from hubd.storage.search.service import Search
 from hubd.storage.search.source import SearchSource
@@ -154,6 +155,8 @@ class Hub:
         self.failed_plugins: list[FailedPlugin] = []
         # The methods that were called, by path; cleared when the tree changes.
         self.routes: dict[str, Route] = {}
+        # For methods that never wait.
+        self.turns = Turns()
         # The actors of process trees and session tokens.
         self.actors = Actors()
         # The templates of plugins, the oldest first.

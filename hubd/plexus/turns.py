@@ -1,0 +1,26 @@
+"""Whether other callbacks have run, for methods that may never wait."""
+
+import asyncio
+
+
+class Turns:
+    """Counts the turns of the event loop in which it is asked.
+
+    One callback per turn serves all methods. The loop itself does not tell.
+    """
+
+    def __init__(self) -> None:
+        self._number = 0
+        # Whether `_advance` is going to be called in the next turn.
+        self._is_scheduled = False
+
+    def number(self) -> int:
+        """Return a number that changes when the loop has had a turn."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._advance)
+        return self._number
+
+    def _advance(self) -> None:
+        self._number += 1
+        self._is_scheduled = False
