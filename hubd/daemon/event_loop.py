@@ -28,8 +28,11 @@ BLOCKED_SECONDS: Final = 0.25
 STILL_BLOCKED_SECONDS: Final = 5.0
 # Seconds between two samples while the loop is busy.
 SAMPLE_SECONDS: Final = 0.05
-# Seconds between two beats of the timer that measures uvloop.
+# Seconds between two beats of the timer that measures uvloop, and while the hub is idle.
 PULSE_SECONDS: Final = 0.05
+REST_SECONDS: Final = 1.0
+# The hub is idle if no call starts and the loop's thread works for less than this in a second.
+IDLE_WORK_SECONDS: Final = 0.002
 # The thread sleeps after this many samples of an idle loop.
 IDLE_SAMPLES: Final = 20
 
@@ -65,12 +68,18 @@ def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
     return EventLoop
 
 
-def report_blocking(loop: asyncio.AbstractEventLoop, threshold: float = BLOCKED_SECONDS) -> None:
-    """Report callbacks that take longer than a threshold in seconds, from now on."""
+def report_blocking(
+    loop: asyncio.AbstractEventLoop, threshold: float = BLOCKED_SECONDS
+) -> Callable[[], None] | None:
+    """Report callbacks that take longer than a threshold in seconds, from now on.
+
+    Returns:
+        A function to call when work begins; None if the loop itself tells that.
+    """
     if isinstance(loop, EventLoop):
         loop.report_blocking(threshold)
-    else:
-        _Pulse(loop, threshold)
+        return None
+    return Pulse(loop, threshold).wake
 
 
 class EventLoop(asyncio.SelectorEventLoop):
@@ -129,26 +138,59 @@ class _Rounds(selectors.DefaultSelector):
             self.monitor.end()
 
 
-class _Pulse:
-    """Measures a loop of another kind, whose rounds are not visible: by a timer that is late."""
+class Pulse:
+    """Measures a loop of another kind, whose rounds are not visible: by a timer that is late.
+
+    While the hub is idle, the timer beats once a second, to notice work that no call has started.
+    Until then, a callback that blocks is not measured.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threshold: float) -> None:
         self._loop = loop
         self.number = 0
-        # The time at which the timer is due.
-        self.began = time.perf_counter() + PULSE_SECONDS
+        # The time at which the timer is due; 0 while the hub is idle.
+        self.began = 0.0
+        # The beats since the work of the loop's thread was read, and its processor time then.
+        self._beats = 0
+        self._worked = time.thread_time()
         self._monitor = Monitor(loop, self, threshold)
-        self._monitor.wake()
-        loop.call_later(PULSE_SECONDS, self._beat)
+        self._timer = loop.call_later(REST_SECONDS, self._beat)
 
-    def _beat(self) -> None:
-        late = time.perf_counter() - self.began
-        # The loop may have been blocked since the last beat.
-        if late > self._monitor.threshold - PULSE_SECONDS:
-            self._monitor.report(late)
+    def wake(self) -> None:
+        """Measure from now on, because a call has started."""
+        self._beats = 0
+        if not self.began:
+            self._timer.cancel()
+            self._monitor.wake()
+            self._expect_beat()
+
+    def _expect_beat(self) -> None:
         self.number += 1
         self.began = time.perf_counter() + PULSE_SECONDS
-        self._loop.call_later(PULSE_SECONDS, self._beat)
+        self._timer = self._loop.call_later(PULSE_SECONDS, self._beat)
+
+    def _beat(self) -> None:
+        is_resting = not self.began
+        if not is_resting:
+            late = time.perf_counter() - self.began
+            # The loop may have been blocked since the last beat.
+            if late > self._monitor.threshold - PULSE_SECONDS:
+                self._monitor.report(late)
+        self._beats += 1
+        if is_resting or self._beats * PULSE_SECONDS >= REST_SECONDS:
+            if self._has_rested():
+                self.began = 0.0
+                self._timer = self._loop.call_later(REST_SECONDS, self._beat)
+                return
+            if is_resting:
+                self._monitor.wake()
+        self._expect_beat()
+
+    def _has_rested(self) -> bool:
+        """Return whether the thread has done nearly nothing since this was asked last."""
+        worked, self._worked = self._worked, time.thread_time()
+        self._beats = 0
+        return self._worked - worked < IDLE_WORK_SECONDS
 
 
 class Monitor:

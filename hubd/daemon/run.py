@@ -176,7 +176,7 @@ class _Daemon:
             await stack.enter_async_context(serve_websocket(clients, gate, listener))
             site = PageSite(clients, gate, mcp_port, codes)
             await stack.enter_async_context(serve_mcp_http(lazy, gate, mcp_listener, site))
-            report_blocking(asyncio.get_running_loop())
+            clients.calls.started = report_blocking(asyncio.get_running_loop())
             logger.info(
                 "ready on %s, ws://%s:%d and http://%s:%d/mcp",
                 paths.socket,

@@ -73,11 +73,15 @@ class Calls:
     def __init__(self) -> None:
         # Each entry is removed when its task ends.
         self._running: set[RunningCall] = set()
+        # Called at the start of each call.
+        self.started: Callable[[], None] | None = None
         # The loop of all calls; set by the first one.
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, call: Call, ended: Callable[[RunningCall], None]) -> RunningCall:
         """Run a call; `ended` is called when it is over."""
+        if self.started is not None:
+            self.started()
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         return RunningCall(call, self._running, ended, self._loop)
