@@ -13,7 +13,7 @@ from hubd.rpc.calls import Calls, RunningCall
 from hubd.rpc.session import Answer, Cancel, Reply, Session, Start
 from hubd.wire import jsonrpc
 from hubd.wire.caller import Actor, Client, Context, read_context
-from hubd.wire.item import Item
+from hubd.wire.item import Done, Item
 
 # Methods that write to the connection wait while more than this is unsent.
 MAX_UNSENT_BYTES: Final = 1024 * 1024
@@ -34,11 +34,14 @@ class FrameWriter(Protocol):
     def write(self, *messages: bytes) -> None:
         """Queue messages; do nothing if the peer is gone."""
 
-    def hold(self, message: bytes) -> None:
-        """Queue a message that may wait a moment, to be sent together with the next one."""
+    def hold(self, *messages: bytes) -> None:
+        """Queue messages that may wait a moment, to be sent together with the next ones."""
 
     def flush(self) -> None:
         """Send the queued frames now."""
+
+    def flush_soon(self) -> None:
+        """Send the queued frames in the next turn of the event loop."""
 
     async def drain(self) -> None:
         """Wait until less than `MAX_UNSENT_BYTES` are unsent, or the peer is gone."""
@@ -131,6 +134,7 @@ class Connection:
         if refusal is not None:
             self._writer.write(start.reply)
             call.fail(refusal)
+            self._writer.flush_soon()
             return
         # Most calls end soon, so the reply and their items are one write.
         self._writer.hold(start.reply)
@@ -141,8 +145,10 @@ class Connection:
         assert isinstance(caller, _Subscriber)
         del self._calls[caller.subscription]
         self.idle_since = monotonic()
-        if not self._calls:
-            # No other call can share the write.
+        if self._calls:
+            # Others may end in this turn too, and share the write.
+            self._writer.flush_soon()
+        else:
             self._writer.flush()
 
     def _acknowledge(self, request: jsonrpc.Request, problem: str | None) -> None:
@@ -182,7 +188,12 @@ class _Subscriber:
 
     def post(self, *items: Item) -> None:
         before, after = jsonrpc.item_envelope(self.subscription)
-        self._writer.write(*[item.encode(before, after) for item in items])
+        messages = [item.encode(before, after) for item in items]
+        if type(items[-1]) is Done:
+            # The call ends now, which flushes the writer.
+            self._writer.hold(*messages)
+        else:
+            self._writer.write(*messages)
 
     def report_delivery(self, handed_over: asyncio.Future[bool]) -> None:
         self._writer.report_delivery(handed_over)

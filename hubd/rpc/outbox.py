@@ -56,16 +56,17 @@ class Outbox:
             return
         for message in messages:
             self._pending_bytes += self._add_frame(self._pending, message)
-        self._schedule()
+        self.flush_soon()
 
-    def hold(self, message: bytes) -> None:
-        """Queue a message that is sent together with the next one, or after a moment."""
+    def hold(self, *messages: bytes) -> None:
+        """Queue messages that are sent together with the next ones, or after a moment."""
         if self.is_closing:
             self._dropped = True
             return
         if not self._pending:
             self._held_since = self._flushes.tick
-        self._pending_bytes += self._add_frame(self._pending, message)
+        for message in messages:
+            self._pending_bytes += self._add_frame(self._pending, message)
         if not self._is_timed:
             self._is_timed = True
             self._flushes.later(self)
@@ -76,9 +77,10 @@ class Outbox:
             return
         self._pending.append(data)
         self._pending_bytes += len(data)
-        self._schedule()
+        self.flush_soon()
 
-    def _schedule(self) -> None:
+    def flush_soon(self) -> None:
+        """Pass the frames to the transport in the next turn, or now if they are many."""
         if self._pending_bytes >= FLUSH_BYTES:
             self.flush()
         elif not self._is_scheduled:
@@ -100,6 +102,7 @@ class Outbox:
     def flush_scheduled(self) -> None:
         """Flush, unless only frames wait that were held after a flush."""
         if self._is_scheduled:
+            self._is_scheduled = False
             self.flush()
 
     def flush_held(self, before: int) -> bool:

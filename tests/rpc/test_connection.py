@@ -84,6 +84,8 @@ class Client:
     def flush(self) -> None:
         pass
 
+    flush_soon = flush
+
     @property
     def is_full(self) -> bool:
         return not self.reading.is_set()

@@ -66,6 +66,23 @@ async def test_a_message_that_was_sent_already_does_not_send_a_held_one_too_earl
     assert transport.writes == [b"[one][two]", b"[three][four]"]
 
 
+async def test_held_messages_are_sent_in_the_next_turn_if_asked_for() -> None:
+    box, transport = outbox()
+    box.hold(b"event", b"done")
+    box.flush_soon()
+    await asyncio.sleep(0)
+    assert transport.writes == [b"[event][done]"]
+
+
+async def test_a_flush_without_messages_delays_none_that_follow() -> None:
+    box, transport = outbox()
+    box.flush_soon()
+    await asyncio.sleep(0)
+    box.write(b"one")
+    await asyncio.sleep(0)
+    assert transport.writes == [b"[one]"]
+
+
 async def test_many_bytes_are_sent_at_once() -> None:
     box, transport = outbox()
     box.write(b"x" * FLUSH_BYTES)
