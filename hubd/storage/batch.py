@@ -73,7 +73,7 @@ class Job:
 class Batch:
     """Transactions that share a commit."""
 
-    __slots__ = ("began", "has_run", "is_open", "jobs", "size_before", "tx")
+    __slots__ = ("began", "has_run", "is_open", "jobs", "run_seconds", "size_before", "tx")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.jobs: list[Job] = []
@@ -81,6 +81,8 @@ class Batch:
         # The end of its first turn in the loop, and the number of jobs at the end of the last one.
         self.began = 0.0
         self.size_before = 0
+        # The time that its functions took in the loop.
+        self.run_seconds = 0.0
         # Whether SQLite's transaction has begun.
         self.is_open = False
         # Whether each job has its result or error, and only the commit is missing.

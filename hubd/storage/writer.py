@@ -2,9 +2,9 @@
 
 A transaction is a plain function `f(tx)`. All transactions that wait share one commit. They run in
 the event loop's thread, a few milliseconds at a time, because in another thread each statement
-would wait for the interpreter's lock. Only the commit waits for the disk, in the writer's thread.
-A single short transaction is committed in the loop too, if the disk has just been fast: then the
-commit takes less time than the way to the thread and back.
+would wait for the interpreter's lock. The commit waits for the disk in the writer's thread, or
+in the loop if that has just taken less than a millisecond: the way to the thread and back, and
+the waits of both threads for the interpreter's lock, take as long.
 
 If a function fails or takes too long in the loop, its batch is rolled back and runs again in the
 writer's thread, each function in a savepoint. So a failing function does not affect the others.
@@ -39,8 +39,7 @@ MAX_GROUP: Final = 1024
 # Seconds that functions run in the event loop before other callbacks get a turn.
 TURN_SECONDS: Final = 0.002
 # A group of transactions is committed when a turn of the loop has added none, or after this time.
-# Commits that are fewer and larger take less processor time, and meet the loop less often in its
-# wait for the interpreter's lock.
+# Commits that are fewer and larger take less processor time.
 GROWTH_SECONDS: Final = 0.002
 # A function that runs for longer in the loop is interrupted.
 MAX_SECONDS_IN_LOOP: Final = 0.005
@@ -49,10 +48,10 @@ RUNS_IN_THREAD: Final = 100
 # Larger than SQLite's 1,000: fewer checkpoints while many chats are written.
 AUTOCHECKPOINT_PAGES: Final = 4000
 
-# The commit of a single transaction runs in the loop if recent commits took less than this on
-# average, the last one was not long ago, the function took no longer than this itself, and the log
-# is not near a checkpoint: a function cannot write more pages than that in so short a time.
-FAST_COMMIT_SECONDS: Final = 0.0005
+# A commit runs in the loop if recent commits took less than this on average, the last one was not
+# long ago, the functions took no longer than this either, and the log is not near a checkpoint:
+# in so short a time, functions rarely write as many pages.
+FAST_COMMIT_SECONDS: Final = 0.001
 RECENT_SECONDS: Final = 1.0
 PAGES_BEFORE_CHECKPOINT: Final = 500
 # The weight of the last commit in the average.
@@ -106,9 +105,8 @@ class Writer:
         self._committed_at = -math.inf
         # None until the first commit, which creates the log.
         self._log_pages: LogPages | None = None
-        # The end of the last function in the loop, and the time that it took.
+        # The end of the last function in the loop.
         self._now = 0.0
-        self._run_seconds = 0.0
         # Functions that took too long in the loop, with their remaining runs in the thread.
         self._long: dict[CodeType, int] = {}
         # Set when the last transaction is answered, if `close` waits for that.
@@ -191,10 +189,9 @@ class Writer:
     def _commits_fast(self) -> bool:
         """Return whether the commit of the batch would not hold up the event loop."""
         return (
-            len(self._batch.jobs) == 1
-            and not self._waiting
+            not self._waiting
             and self._commit_seconds < FAST_COMMIT_SECONDS
-            and self._run_seconds < FAST_COMMIT_SECONDS
+            and self._batch.run_seconds < FAST_COMMIT_SECONDS
             and perf_counter() - self._committed_at < RECENT_SECONDS
             and self._log_pages is not None
             and self._log_pages.count() < AUTOCHECKPOINT_PAGES - PAGES_BEFORE_CHECKPOINT
@@ -222,8 +219,9 @@ class Writer:
         finally:
             self._run_until = math.inf
             self._now = perf_counter()
-            self._run_seconds = self._now - began
-            if self._run_seconds > MAX_SECONDS_IN_LOOP and job.code is not None:
+            seconds = self._now - began
+            self._batch.run_seconds += seconds
+            if seconds > MAX_SECONDS_IN_LOOP and job.code is not None:
                 self._long[job.code] = RUNS_IN_THREAD
         return not self._is_interrupted
 

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hubd.errors import NotFound
 from hubd.storage import writer
-from hubd.storage.batch import Batch
+from hubd.storage.batch import Batch, Job
 from hubd.storage.database import Database, Tx
 from hubd.storage.log_pages import LogPages
 from hubd.storage.writer import RUNS_IN_THREAD, Writer
@@ -61,9 +61,7 @@ async def texts(db: Database) -> list[object]:
     return [row["text"] for row in await db.fetch_all("SELECT text FROM notes ORDER BY key")]
 
 
-async def test_short_transactions_run_in_the_event_loop_and_commit_in_the_thread(
-    db: Database,
-) -> None:
+async def test_short_transactions_run_in_the_event_loop(db: Database) -> None:
     threads: list[threading.Thread] = []
     await db.transaction(lambda tx: threads.append(threading.current_thread()))
     assert threads == [LOOP_THREAD]
@@ -233,9 +231,9 @@ async def test_closing_waits_for_transactions_that_wait_for_the_thread(tmp_path:
 
 
 async def committing_threads(
-    db: Database, monkeypatch: pytest.MonkeyPatch, writes: int
+    db: Database, monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int]
 ) -> list[bool]:
-    """Return for each of some lone transactions whether the event loop committed it."""
+    """Return for each of some groups of transactions whether the event loop committed it."""
     in_loop: list[bool] = []
     commit = Writer._commit
 
@@ -244,19 +242,19 @@ async def committing_threads(
         commit(self, batch)
 
     monkeypatch.setattr(Writer, "_commit", watched)
-    for number in range(writes):
-        await db.transaction(note(str(number)))
+    for size in sizes:
+        await asyncio.gather(*(db.transaction(note(str(number))) for number in range(size)))
     return in_loop
 
 
-async def test_a_lone_transaction_is_committed_in_the_loop_while_the_disk_is_fast(
+async def test_short_transactions_are_committed_in_the_loop_while_the_disk_is_fast(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "FAST_COMMIT_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(writer, "RECENT_SECONDS", PATIENCE_SECONDS)
-    assert await committing_threads(db, monkeypatch, 3) == [True] * 3
+    assert await committing_threads(db, monkeypatch, (1, 1, 20)) == [True] * 3
     with closing(sqlite3.connect(db.path)) as other:
-        assert other.execute("SELECT count(*) FROM notes").fetchone() == (3,)
+        assert other.execute("SELECT count(*) FROM notes").fetchone() == (22,)
 
 
 @pytest.mark.parametrize("limit", ["FAST_COMMIT_SECONDS", "RECENT_SECONDS"])
@@ -264,7 +262,22 @@ async def test_a_slow_or_idle_disk_never_holds_up_the_loop(
     db: Database, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     monkeypatch.setattr(writer, limit, 0.0)
-    assert await committing_threads(db, monkeypatch, 3) == [False] * 3
+    assert await committing_threads(db, monkeypatch, (1, 1, 20)) == [False] * 3
+
+
+async def test_functions_that_took_long_together_are_committed_in_the_thread(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "FAST_COMMIT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(writer, "RECENT_SECONDS", PATIENCE_SECONDS)
+    run = Batch.run
+
+    def run_long(self: Batch, job: Job, begin: Callable[[], None]) -> None:
+        run(self, job, begin)
+        self.run_seconds += PATIENCE_SECONDS / 10
+
+    monkeypatch.setattr(Batch, "run", run_long)
+    assert await committing_threads(db, monkeypatch, (1, 20)) == [True, False]
 
 
 async def test_a_checkpoint_never_runs_in_the_loop(
@@ -273,7 +286,29 @@ async def test_a_checkpoint_never_runs_in_the_loop(
     monkeypatch.setattr(writer, "FAST_COMMIT_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(writer, "RECENT_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(writer, "PAGES_BEFORE_CHECKPOINT", writer.AUTOCHECKPOINT_PAGES)
-    assert await committing_threads(db, monkeypatch, 3) == [False] * 3
+    assert await committing_threads(db, monkeypatch, (1, 1, 20)) == [False] * 3
+
+
+async def test_a_group_grows_while_each_turn_of_the_loop_adds_to_it(db: Database) -> None:
+    before = db.commits
+    written: list[asyncio.Future[str]] = []
+    for turn in range(5):
+        written += [db.transaction(note(f"{turn} {number}")) for number in range(2)]
+        await asyncio.sleep(0)
+    await asyncio.gather(*written)
+    assert db.commits == before + 1
+
+
+async def test_a_group_does_not_grow_for_ever(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "GROWTH_SECONDS", 0.0)
+    before = db.commits
+    first = [db.transaction(note(str(number))) for number in range(2)]
+    await asyncio.sleep(0)
+    later = [db.transaction(note(str(number))) for number in range(2)]
+    await asyncio.gather(*first, *later)
+    assert db.commits == before + 2
 
 
 async def test_the_pages_of_the_log_are_counted_as_sqlite_counts_them(db: Database) -> None:
