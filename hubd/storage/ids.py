@@ -30,8 +30,7 @@ def uuid4() -> bytes:
 def uuid7() -> bytes:
     """Return an id that sorts after all earlier ones of this process."""
     global _last_tick
-    milliseconds, rest = divmod(time.time_ns(), 1_000_000)
-    tick = milliseconds << 12 | rest * 4096 // 1_000_000
+    tick = time.time_ns() * 4096 // 1_000_000
     _last_tick = tick = tick if tick > _last_tick else _last_tick + 1
     time_bits = (tick >> 12) << 80 | (tick & 0xFFF) << 64
     return (time_bits | _VERSION_7 | random.getrandbits(62)).to_bytes(16)
