@@ -1,7 +1,10 @@
 """Schedule the flushes of all connections with as few callbacks as possible."""
 
 import asyncio
+import logging
 from typing import Final, Protocol
+
+log = logging.getLogger(__name__)
 
 # A held frame waits for the next one for at least this long, and at most twice as long. Shorter
 # than a person notices, and longer than most calls take, so that reply and items of a call are
@@ -55,12 +58,21 @@ class Flushes:
     def _flush_soon(self) -> None:
         outboxes, self._soon = self._soon, []
         for outbox in outboxes:
-            outbox.flush_scheduled()
+            try:
+                outbox.flush_scheduled()
+            except Exception:  # The others must be flushed nevertheless.
+                log.exception("cannot send to a client")
 
     def _flush_held(self) -> None:
         self.tick += 1
-        self._held = [outbox for outbox in self._held if outbox.flush_held(self.tick - 1)]
+        outboxes, self._held = self._held, []
         self._is_timing = False
+        for outbox in outboxes:
+            try:
+                if outbox.flush_held(self.tick - 1):
+                    self._held.append(outbox)
+            except Exception:
+                log.exception("cannot send to a client")
         if self._held:
             self._start_timer()
 

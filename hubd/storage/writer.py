@@ -119,8 +119,8 @@ class Writer:
 
     def submit(self, function: Callable[[Tx], T], *, in_thread: bool) -> "asyncio.Future[T]":
         """Run a transaction: see `Database.transaction`."""
-        # A coroutine around the future would slow down many small transactions.
-        future: asyncio.Future[T] = self._loop.create_future()
+        # A coroutine around the future, or the loop's own function for it, would take longer.
+        future: asyncio.Future[T] = asyncio.Future(loop=self._loop)
         self._waiting.append(Job(function, future, in_thread=in_thread))
         self._schedule()
         return future
@@ -149,7 +149,7 @@ class Writer:
         turn_ends = self._now + TURN_SECONDS
         while waiting and len(batch.jobs) < MAX_GROUP:
             job = waiting[0]
-            if job.in_thread or (job.code in self._long and self._is_still_long(job)):
+            if job.in_thread or (self._long and self._is_still_long(job)):
                 break
             waiting.popleft()
             batch.jobs.append(job)
@@ -198,8 +198,9 @@ class Writer:
         )
 
     def _is_still_long(self, job: Job) -> bool:
+        if job.code is None or job.code not in self._long:
+            return False
         # After some runs in the thread, the function gets another chance.
-        assert job.code is not None
         runs = self._long[job.code] - 1
         if runs:
             self._long[job.code] = runs

@@ -54,6 +54,7 @@ STEPS: Final = (
     ("hubd/plexus/dispatch.py:validate", "validate"),
     ("hubd/plexus/dispatch.py", "dispatch"),
     ("hubd/plexus/unawaited.py", "dispatch"),
+    ("hubd/plexus/turns.py", "dispatch"),
     ("hubd/activation/event.py", "encode"),
     ("hubd/plexus/encode.py", "encode"),
     ("hubd/wire/item.py", "encode"),

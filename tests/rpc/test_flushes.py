@@ -70,3 +70,22 @@ async def test_an_outbox_is_asked_again_until_its_frames_have_waited_their_full_
     await asyncio.wait_for(frames.flushed.wait(), 5)
     assert since is not None
     assert flushes.tick == since + 2
+
+
+async def test_an_outbox_that_fails_does_not_hold_up_the_others() -> None:
+    class Broken(Frames):
+        def flush_scheduled(self) -> None:
+            super().flush_scheduled()
+            raise RuntimeError("the transport is closed")
+
+    flushes = Flushes()
+    broken, other = Broken(flushes), Frames(flushes)
+    flushes.soon(broken)
+    flushes.soon(other)
+    await asyncio.sleep(0)
+    assert (broken.count, other.count) == (1, 1)
+    for outbox in (broken, other):
+        outbox.flushed.clear()
+        outbox.hold()
+    await asyncio.wait_for(other.flushed.wait(), 5)
+    assert (broken.count, other.count) == (2, 2)
