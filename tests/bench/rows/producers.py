@@ -20,6 +20,7 @@ from tests.bench.clients.worker import Address
 from tests.bench.measure import scaled, units_per_second
 from tests.bench.row import BEFORE, Bench, Missing, Row, Samples, Target
 from tests.bench.servers.daemon import BenchDaemon, daemon, settle
+from tests.bench.servers.least import least_server
 from tests.bench.servers.nats import nats_server
 from tests.bench.servers.postgres import postgres_server
 from tests.bench.servers.redis import parser, redis_py, redis_server
@@ -58,10 +59,12 @@ ONE: Final = {
     "redis, lean": Contender("redis", f"{REDIS}:bare"),
     "asyncpg": Contender("postgres", "tests.bench.clients.postgres:with_asyncio"),
     "nats-py": Contender("nats", "tests.bench.clients.nats:with_asyncio"),
+    "least": Contender("least", f"{HUB}:push"),
 }
 MANY_PRODUCERS: Final = {
     **ONE,
     "hub, one WebSocket": Contender("hub", f"{HUB}:push_shared"),
+    "least, one WebSocket": Contender("least", f"{HUB}:push_shared"),
     "redis-py, asyncio, 2 processes": Contender("redis", f"{REDIS}:with_asyncio", 2),
     "redis-py, threads, 2 processes": Contender("redis", f"{REDIS}:with_threads", 2),
 }
@@ -131,6 +134,8 @@ class Servers:
         self._hubs: dict[str, BenchDaemon] = {}
         self._addresses: dict[str, Address] = {}
         self.ports: dict[str, int] = {}
+        # The address of the least server.
+        self._least: Address = {}
         self._missing: dict[str, str] = {}
 
     async def start(self, wanted: set[str]) -> None:
@@ -142,7 +147,11 @@ class Servers:
             self._hubs[end] = running
             keys = [event["stream"] for event in begun]
             self._addresses[end] = {**running.address, "streams": keys}
-        for name in wanted - {"hub"}:
+        if "least" in wanted:
+            directory = self._bench.directory / "least"
+            directory.mkdir()
+            self._least = self._stack.enter_context(least_server(directory))
+        for name in wanted - {"hub", "least"}:
             try:
                 self.ports[name] = self._stack.enter_context(self._peer(name))
             except Missing as problem:
@@ -163,6 +172,8 @@ class Servers:
         Raises:
             Missing: Its server is not installed, or this version lacks the method.
         """
+        if contender.server == "least":
+            return self._least
         if contender.server != "hub":
             if contender.server in self._missing:
                 raise Missing(self._missing[contender.server])
@@ -198,6 +209,7 @@ class Servers:
 
 
 WHAT = "durable chat events over WebSocket"
+LEAST = "the same events with the least server in Python"
 FASTEST = "the fastest redis-py"
 ROWS = [
     Row("producers-64-asyncio", f"{WHAT}, 64 producers", "redis-py asyncio", Target(">=", 1.8),
@@ -212,6 +224,12 @@ ROWS = [
         "hub", FASTEST_REDIS_PY),
     Row("push-many", "`push_many` of 64 events", "one MULTI of 64, the fastest redis-py",
         Target(">=", 2), "events/s", batches, "hub, push_many", FASTEST_REDIS_PY),
+    Row("least-64", f"{LEAST}, 64 producers", FASTEST, None, "events/s", producers_64, "least",
+        FASTEST_REDIS_PY),
+    Row("least-shared-64", f"{LEAST}, 64 producers on one WebSocket", FASTEST, None, "events/s",
+        producers_64, "least, one WebSocket", FASTEST_REDIS_PY),
+    Row("least-1", f"{LEAST}, 1 producer", FASTEST, None, "events/s", producer_1, "least",
+        FASTEST_REDIS_PY),
     Row("producers-64-postgres", f"{WHAT}, 64 producers", "PostgreSQL, asyncpg", None, "events/s",
         producers_64, "hub", "asyncpg"),
     Row("producers-64-nats", f"{WHAT}, 64 producers", "NATS JetStream, nats-py", None, "events/s",

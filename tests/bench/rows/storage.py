@@ -8,6 +8,7 @@ import asyncio
 import json
 import sqlite3
 import time
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -110,20 +111,20 @@ class RawPusher:
         self._heads = [list(row) for row in rows]
         [self._origin] = self.connection.execute("SELECT max(key) FROM arbor_origins").fetchone()
 
-    def commit(self, count: int) -> None:
-        """Write an event of each of so many chats in one transaction."""
+    def write(self, events: Iterable[tuple[int, str]]) -> None:
+        """Write events, each with the number of its chat, in one transaction."""
         self.connection.execute("BEGIN IMMEDIATE")
-        for head in self._heads[:count]:
-            self._push(head)
+        for number, data in events:
+            self._push(self._heads[number], data)
         self.connection.execute("COMMIT")
 
-    def _push(self, head: list[int]) -> None:
+    def _push(self, head: list[int], data: str) -> None:
         stream, tree_key, segment, depth, seq = head
         node_id = ids.uuid7()
         meta = f"{ids.text(node_id)}:content"
         values = (node_id, tree_key, segment, depth + 1, self._origin, meta, int(time.time()))
         key = self.connection.execute(NODE, values).lastrowid
-        self.connection.execute(EVENT, (key, stream, seq, "content", PAYLOAD))
+        self.connection.execute(EVENT, (key, stream, seq, "content", data))
         self.connection.execute(HEAD, (depth + 1, seq + 1, stream))
         head[3:] = [depth + 1, seq + 1]
 
@@ -132,7 +133,7 @@ class RawPusher:
 
         async def work() -> int:
             for _ in range(events // per_commit):
-                self.commit(per_commit)
+                self.write((number, PAYLOAD) for number in range(per_commit))
             return events // per_commit * per_commit
 
         return work

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from websockets.asyncio.server import ServerConnection, serve
 
+from tests.bench.clients.hub import PAYLOAD
 from tests.bench.clients.lean import LeanSocket
 from tests.bench.rows.storage import RawPusher
 from tests.support import environment
@@ -45,7 +46,7 @@ async def main(pipe: str, database: str | None = None) -> None:
         assert child.stdout is not None
         while line := await child.stdout.readline():
             if pusher is not None:
-                pusher.commit(1)
+                pusher.write([(0, PAYLOAD)])
             await connection.send(line, text=True)
         await child.wait()
 
