@@ -68,6 +68,9 @@ FIRST_CALL_SECONDS: Final = 0.03
 TURN_SECONDS: Final = 0.0005
 # Connections that the system keeps until they are accepted.
 BACKLOG: Final = 512
+# New objects after which the garbage collector looks for cycles. Calls form none, so the default of
+# 700 would look at the objects of 64 running calls several times in each of their turns.
+COLLECT_AFTER: Final = 10_000
 
 
 def run(settings: Settings, *, options: list[str], detached: bool) -> None:
@@ -189,6 +192,7 @@ class _Daemon:
             await asyncio.to_thread(SCHEMA_CACHE.save)
             # The objects so far stay until the process ends, so the collector skips them.
             gc.freeze()
+            gc.set_threshold(COLLECT_AFTER)
             gc.enable()
             if self._detached:
                 _detach_from_terminal()
