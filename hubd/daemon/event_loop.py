@@ -31,7 +31,7 @@ SAMPLE_SECONDS: Final = 0.05
 # Seconds between two beats of the timer that measures uvloop, and while the hub is idle.
 PULSE_SECONDS: Final = 0.05
 REST_SECONDS: Final = 1.0
-# The hub is idle if no call starts and the loop's thread works for less than this in a second.
+# The hub is idle if no call starts, and the loop's thread takes less processor time in a second.
 IDLE_WORK_SECONDS: Final = 0.002
 # The thread sleeps after this many samples of an idle loop.
 IDLE_SAMPLES: Final = 20
@@ -74,7 +74,7 @@ def report_blocking(
     """Report callbacks that take longer than a threshold in seconds, from now on.
 
     Returns:
-        A function to call when work begins; None if the loop itself tells that.
+        A function to call at the start of each call; None if the loop needs no such call.
     """
     if isinstance(loop, EventLoop):
         loop.report_blocking(threshold)
@@ -150,7 +150,7 @@ class Pulse:
         self.number = 0
         # The time at which the timer is due; 0 while the hub is idle.
         self.began = 0.0
-        # The beats since the work of the loop's thread was read, and its processor time then.
+        # The beats since the processor time of the loop's thread was read, and that time.
         self._beats = 0
         self._worked = time.thread_time()
         self._monitor = Monitor(loop, self, threshold)

@@ -155,7 +155,7 @@ class Hub:
         self.failed_plugins: list[FailedPlugin] = []
         # The methods that were called, by path; cleared when the tree changes.
         self.routes: dict[str, Route] = {}
-        # For methods that never wait.
+        # Counts turns of the event loop, for methods that never wait.
         self.turns = Turns()
         # The actors of process trees and session tokens.
         self.actors = Actors()

@@ -1,12 +1,12 @@
-"""Whether other callbacks have run, for methods that may never wait."""
+"""Count the turns of the event loop, to find methods that never wait."""
 
 import asyncio
 
 
 class Turns:
-    """Counts the turns of the event loop in which it is asked.
+    """Counts turns of the event loop, because asyncio has no counter.
 
-    One callback per turn serves all methods. The loop itself does not tell.
+    One callback per turn serves all methods. Turns in which no method asks do not count.
     """
 
     def __init__(self) -> None:

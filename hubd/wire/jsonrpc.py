@@ -107,7 +107,7 @@ def read_request(message: object) -> Request:
     if type(message) is dict and message.get("jsonrpc") == "2.0":
         request_id, method, params = message.get("id"), message.get("method"), message.get("params")
         if type(request_id) is int and type(method) is str and type(params) is dict:
-            # Nearly every request has this form; the checks below find what is wrong with others.
+            # Nearly every request has this form; the checks below explain the others.
             return Request(request_id, True, method, params)
     if isinstance(message, list):
         raise Malformed(INVALID_REQUEST, "batches are not supported; send one request a message")

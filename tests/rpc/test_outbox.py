@@ -8,7 +8,7 @@ from tests.support import PATIENCE_SECONDS
 
 
 class Recorded(asyncio.Transport):
-    """A transport that keeps what is written to it."""
+    """A transport that keeps the bytes that are written to it."""
 
     def __init__(self) -> None:
         super().__init__()
