@@ -31,7 +31,7 @@ SAMPLE_SECONDS: Final = 0.05
 # Seconds between two beats of the timer that measures uvloop, and while the hub is idle.
 PULSE_SECONDS: Final = 0.05
 REST_SECONDS: Final = 1.0
-# The hub is idle if no call starts, and the loop's thread takes less processor time in a second.
+# The hub is idle if no call runs, and the loop's thread takes less processor time in a second.
 IDLE_WORK_SECONDS: Final = 0.002
 # The thread sleeps after this many samples of an idle loop.
 IDLE_SAMPLES: Final = 20
@@ -69,9 +69,16 @@ def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 def report_blocking(
-    loop: asyncio.AbstractEventLoop, threshold: float = BLOCKED_SECONDS
+    loop: asyncio.AbstractEventLoop,
+    is_busy: Callable[[], bool],
+    threshold: float = BLOCKED_SECONDS,
 ) -> Callable[[], None] | None:
     """Report callbacks that take longer than a threshold in seconds, from now on.
+
+    Args:
+        loop: The running loop.
+        is_busy: Whether a call runs.
+        threshold: The longest time that is not reported.
 
     Returns:
         A function to call at the start of each call; None if the loop needs no such call.
@@ -79,7 +86,7 @@ def report_blocking(
     if isinstance(loop, EventLoop):
         loop.report_blocking(threshold)
         return None
-    return Pulse(loop, threshold).wake
+    return Pulse(loop, is_busy, threshold).wake
 
 
 class EventLoop(asyncio.SelectorEventLoop):
@@ -141,12 +148,15 @@ class _Rounds(selectors.DefaultSelector):
 class Pulse:
     """Measures a loop of another kind, whose rounds are not visible: by a timer that is late.
 
-    While the hub is idle, the timer beats once a second, to notice work that no call has started.
-    Until then, a callback that blocks is not measured.
+    While no call runs and the hub is idle, the timer beats once a second, to notice other work.
+    Until then, a callback of a background task that blocks is not measured.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, threshold: float) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, is_busy: Callable[[], bool], threshold: float
+    ) -> None:
         self._loop = loop
+        self._is_busy = is_busy
         self.number = 0
         # The time at which the timer is due; 0 while the hub is idle.
         self.began = 0.0
@@ -187,10 +197,10 @@ class Pulse:
         self._expect_beat()
 
     def _has_rested(self) -> bool:
-        """Return whether the thread has done nearly nothing since this was asked last."""
+        """Return whether the hub has done nearly nothing since this was asked last."""
         worked, self._worked = self._worked, time.thread_time()
         self._beats = 0
-        return self._worked - worked < IDLE_WORK_SECONDS
+        return self._worked - worked < IDLE_WORK_SECONDS and not self._is_busy()
 
 
 class Monitor:

@@ -179,7 +179,8 @@ class _Daemon:
             await stack.enter_async_context(serve_websocket(clients, gate, listener))
             site = PageSite(clients, gate, mcp_port, codes)
             await stack.enter_async_context(serve_mcp_http(lazy, gate, mcp_listener, site))
-            clients.calls.started = report_blocking(asyncio.get_running_loop())
+            calls = clients.calls
+            calls.started = report_blocking(asyncio.get_running_loop(), lambda: calls.are_running)
             logger.info(
                 "ready on %s, ws://%s:%d and http://%s:%d/mcp",
                 paths.socket,

@@ -214,7 +214,8 @@ class Call:
     ) -> None:
         """Send the events of a generator. If it never waits, other calls get turns."""
         count = 0
-        turn, turn_began = -1, perf_counter()
+        turn: int | None = None
+        turn_began = perf_counter()
         try:
             async for event in events:
                 if task.cancelling():
@@ -224,7 +225,7 @@ class Call:
                 if not self._post_if_room(item):
                     await self.send(item)
                 if count > 1 and perf_counter() - turn_began > TURN_SECONDS:
-                    if turn == self.hub.turns.number():
+                    if turn is None or turn == self.hub.turns.number():
                         await asyncio.sleep(0)
                     # If the method has waited, the others have had their turn.
                     turn, turn_began = self.hub.turns.number(), perf_counter()

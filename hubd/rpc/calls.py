@@ -78,6 +78,11 @@ class Calls:
         # The loop of all calls; set by the first one.
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    @property
+    def are_running(self) -> bool:
+        """Whether a call runs."""
+        return bool(self._running)
+
     def start(self, call: Call, ended: Callable[[RunningCall], None]) -> RunningCall:
         """Run a call; `ended` is called when it is over."""
         if self.started is not None:

@@ -91,10 +91,10 @@ class Outbox:
         """Pass all frames to the transport now."""
         if not self._pending:
             return
-        self._is_scheduled = False
-        self._transport.write(b"".join(self._pending))
-        self._pending.clear()
+        pending, self._pending = self._pending, []
         self._pending_bytes = 0
+        self._is_scheduled = False
+        self._transport.write(b"".join(pending))
         if self.is_full and self._transport.get_write_buffer_size() > MAX_UNREAD_REPLIES_BYTES:
             # Methods wait, but replies to requests cannot, so no more requests are read.
             self._transport.pause_reading()
@@ -111,6 +111,7 @@ class Outbox:
         Returns:
             Whether frames still wait.
         """
+        self._is_timed = False
         if self._held_since < before:
             self.flush()
         self._is_timed = bool(self._pending)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType
 from typing import Any, Final
 
-from hubd.storage.errors import caller_error, not_plain, unusable
+from hubd.storage.errors import caller_error, ended_error, not_plain, unusable
 from hubd.storage.readers import Value
 
 Row = dict[str, Any]
@@ -92,7 +92,8 @@ class Batch:
         """Run one transaction. If its function fails, the whole batch must be rolled back.
 
         Raises:
-            BaseException: SQLite's transaction can't begin, or the function failed.
+            BaseException: SQLite's transaction can't begin, the function failed, or it hid an
+                error that ended SQLite's transaction.
         """
         if not self.is_open:
             begin()
@@ -100,6 +101,9 @@ class Batch:
         job.result = job.function(self.tx)
         if isinstance(job.result, _LAZY_RESULTS):
             raise _not_run(job.result)
+        if not self.tx.raw.in_transaction:
+            # The changes of all jobs are lost, and `Connection.commit` would not notice.
+            raise ended_error()
 
     def run_in_savepoint(
         self, job: Job, control: Callable[[str], Any], begin: Callable[[], None], path: Path

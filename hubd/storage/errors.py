@@ -32,6 +32,14 @@ def closed_error() -> DatabaseUnusable:
     return DatabaseUnusable("the database is closed: the daemon is stopping")
 
 
+def ended_error() -> DatabaseUnusable:
+    """Return the error of all transactions of a group if one of them ended SQLite's."""
+    return DatabaseUnusable(
+        "nothing was stored: a function ended the transaction, or hid the error that ended it",
+        suggestion="Check the free space. A function f(tx) must not hide an error that ends it",
+    )
+
+
 def not_plain(name: str) -> TypeError:
     """Return the error for a transaction with an async function or a generator."""
     return TypeError(

@@ -63,8 +63,9 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
     return Loop()
 
 
-def pulse_on(loop: Loop) -> Pulse:
-    return Pulse(cast(asyncio.AbstractEventLoop, loop), 10.0)
+def pulse_on(loop: Loop, calls: list[str] | None = None) -> Pulse:
+    """Return the timer of a hub with these running calls."""
+    return Pulse(cast(asyncio.AbstractEventLoop, loop), lambda: bool(calls), 10.0)
 
 
 def beats_until_rest(loop: Loop) -> int:
@@ -97,6 +98,16 @@ def test_each_call_prolongs_the_measurement(loop: Loop, worked: list[float]) -> 
         pulse.wake()
         loop.beat()
         assert loop.seconds == PULSE_SECONDS
+
+
+def test_a_call_that_waits_is_measured_until_its_end(loop: Loop, worked: list[float]) -> None:
+    calls = ["a call"]
+    pulse_on(loop, calls).wake()
+    for _ in range(50):
+        loop.beat()
+        assert loop.seconds == PULSE_SECONDS
+    calls.clear()
+    beats_until_rest(loop)
 
 
 def test_work_that_no_call_began_is_measured_after_a_second(

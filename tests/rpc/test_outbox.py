@@ -89,6 +89,24 @@ async def test_many_bytes_are_sent_at_once() -> None:
     assert len(transport.writes) == 1
 
 
+async def test_a_write_that_fails_is_not_repeated_and_delays_no_later_message() -> None:
+    box, transport = outbox()
+
+    failed = asyncio.Event()
+
+    def fail(data: object) -> None:
+        failed.set()
+        del transport.__dict__["write"]
+        raise RuntimeError("the transport is closed")
+
+    transport.__dict__["write"] = fail
+    box.hold(b"lost")
+    await asyncio.wait_for(failed.wait(), PATIENCE_SECONDS)
+    box.hold(b"kept")
+    await asyncio.wait_for(transport.written.wait(), PATIENCE_SECONDS)
+    assert transport.writes == [b"[kept]"]
+
+
 async def test_nothing_is_sent_to_a_peer_that_is_gone() -> None:
     box, transport = outbox()
     box.hold(b"reply")

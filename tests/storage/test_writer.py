@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubd.errors import NotFound
+from hubd.errors import HubError, NotFound
 from hubd.storage import writer
 from hubd.storage.batch import Batch, Job
 from hubd.storage.database import Database, Tx
@@ -287,6 +287,45 @@ async def test_a_checkpoint_never_runs_in_the_loop(
     monkeypatch.setattr(writer, "RECENT_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(writer, "PAGES_BEFORE_CHECKPOINT", writer.AUTOCHECKPOINT_PAGES)
     assert await committing_threads(db, monkeypatch, (1, 1, 20)) == [False] * 3
+
+
+async def end_the_transaction(db: Database, how: str) -> Callable[[Tx], None]:
+    """Return a transaction that ends SQLite's transaction and hides it."""
+    if how == "full":
+        [[pages]] = await db.fetch_rows("PRAGMA page_count")
+        await db.transaction(lambda tx: tx.execute(f"PRAGMA max_page_count = {pages + 1}"))
+    else:
+        await db.execute("CREATE TABLE once (key INTEGER UNIQUE ON CONFLICT ROLLBACK) STRICT")
+        await db.execute("INSERT INTO once VALUES (1)")
+
+    def work(tx: Tx) -> None:
+        with suppress(sqlite3.Error):
+            if how == "full":
+                tx.execute("INSERT INTO notes (text) VALUES (?)", "x" * 100_000)
+            elif how == "conflict":
+                tx.execute("INSERT INTO once VALUES (1)")
+            else:
+                tx.execute("ROLLBACK")
+
+    return work
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+@pytest.mark.parametrize("how", ["full", "conflict", "statement"])
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_function_that_hides_the_end_of_the_transaction_is_not_answered_as_stored(
+    db: Database, how: str, others: int, in_thread: bool
+) -> None:
+    before = await texts(db)
+    ending = await end_the_transaction(db, how)
+    written = [db.transaction(note(f"before {number}")) for number in range(others)]
+    ended = db.transaction(ending, in_thread=in_thread)
+    written += [db.transaction(note(f"after {number}")) for number in range(others)]
+    answers = await asyncio.gather(*written, return_exceptions=True)
+    with pytest.raises(HubError):
+        await ended
+    stored = [answer for answer in answers if not isinstance(answer, BaseException)]
+    assert await texts(db) == before + stored
 
 
 async def test_a_group_grows_while_each_turn_of_the_loop_adds_to_it(db: Database) -> None:
