@@ -21,7 +21,7 @@ class Outbox:
     Args:
         transport: The connection.
         add_frame: Appends a message with its framing to a list, and returns the number of bytes.
-        flushes: Calls `flush`, for the outboxes of all connections.
+        flushes: Calls `flush_scheduled` and `flush_held`, for the outboxes of all connections.
     """
 
     def __init__(self, transport: asyncio.Transport, add_frame: AddFrame, flushes: Flushes) -> None:
@@ -111,6 +111,7 @@ class Outbox:
         Returns:
             Whether frames still wait.
         """
+        # If the write fails, later messages need the timer.
         self._is_timed = False
         if self._held_since < before:
             self.flush()

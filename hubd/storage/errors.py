@@ -36,7 +36,7 @@ def ended_error() -> DatabaseUnusable:
     """Return the error of all transactions of a group if one of them ended SQLite's."""
     return DatabaseUnusable(
         "nothing was stored: a function ended the transaction, or hid the error that ended it",
-        suggestion="Check the free space. A function f(tx) must not hide an error that ends it",
+        suggestion="Check the free space. A function f(tx) must pass on errors that end it",
     )
 
 

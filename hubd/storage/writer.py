@@ -142,7 +142,7 @@ class Writer:
             self._loop.call_soon(self._run_turn)
 
     def _run_turn(self) -> None:
-        """Run waiting transactions for a moment. Commit when none waits."""
+        """Run waiting transactions for a moment. Commit when the group is complete."""
         self._is_scheduled = False
         batch, waiting = self._batch, self._waiting
         self._now = perf_counter()
@@ -198,6 +198,7 @@ class Writer:
         )
 
     def _is_still_long(self, job: Job) -> bool:
+        """Return whether the function took too long in the loop, in its last runs there."""
         if job.code is None or job.code not in self._long:
             return False
         # After some runs in the thread, the function gets another chance.

@@ -328,7 +328,10 @@ async def test_a_function_that_hides_the_end_of_the_transaction_is_not_answered_
     assert await texts(db) == before + stored
 
 
-async def test_a_group_grows_while_each_turn_of_the_loop_adds_to_it(db: Database) -> None:
+async def test_a_group_grows_while_each_turn_of_the_loop_adds_to_it(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "GROWTH_SECONDS", PATIENCE_SECONDS)
     before = db.commits
     written: list[asyncio.Future[str]] = []
     for turn in range(5):

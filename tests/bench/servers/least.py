@@ -42,7 +42,7 @@ def least_server(directory: Path) -> Iterator[dict[str, Any]]:
 
 
 class Group:
-    """The events that share a commit; it is made when a turn of the loop adds none."""
+    """The events that share a commit. They are committed when a turn of the loop adds none."""
 
     def __init__(self, pusher: RawPusher) -> None:
         self._pusher = pusher
